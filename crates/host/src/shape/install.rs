@@ -10,7 +10,7 @@ use shaping::{Device, Facilities, IFB_QUEUE, Plan, Policy, SidePlan};
 use tc::{Handle, Object, Operation, Tree};
 use units::{Duration, Instant};
 
-use super::journal::{Ifb, Journal, Notes, Saved};
+use super::journal::{Ifb, Journal, JournalFile, Saved};
 use super::observe::{self, Found};
 use super::{ShapeError, guard, rehearsal, restore};
 
@@ -97,11 +97,11 @@ struct Tried {
 fn try_out(
     policy: &Policy,
     options: InstallOptions,
-    notes: &Notes,
+    journal_file: &JournalFile,
     found: &Found,
     netlink: &mut Netlink,
 ) -> Result<Tried, ShapeError> {
-    let before = notes.read()?.filter(|j| j.index == found.device.index);
+    let before = journal_file.read()?.filter(|j| j.index == found.device.index);
     let prepared = prepare(policy, found, before.as_ref(), netlink)?;
     let journal = journal(&prepared, found, policy, before.as_ref(), options, netlink)?;
     let changes = changes(&prepared, found, before.as_ref(), netlink)?;
@@ -118,7 +118,7 @@ fn try_out(
 pub fn dry_run(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let tried = try_out(policy, options, &Notes::of(&policy.device)?, &found, &mut netlink)?;
+    let tried = try_out(policy, options, &JournalFile::of(&policy.device)?, &found, &mut netlink)?;
     let lifted = tried.lifts();
     Ok(Installed { plan: tried.prepared.plan, changes: tried.changes.len(), lifted })
 }
@@ -135,24 +135,24 @@ impl Tried {
 /// # Errors
 /// See [`ShapeError`]; the device is restored unless the error states otherwise.
 pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
-    let notes = Notes::of(&policy.device)?;
+    let journal_file = JournalFile::of(&policy.device)?;
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let lock = notes.lock()?;
-    let tried = try_out(policy, options, &notes, &found, &mut netlink)?;
+    let lock = journal_file.lock()?;
+    let tried = try_out(policy, options, &journal_file, &found, &mut netlink)?;
     let lifted = tried.lifts();
     let Tried { before, prepared, journal, changes } = tried;
-    notes.write(&journal)?;
+    journal_file.write(&journal)?;
     if journal.deadline().is_some()
-        && let Err(e) = guard::start(&notes, &journal)
+        && let Err(e) = guard::start(&journal_file, &journal)
     {
-        before.as_ref().map_or_else(|| notes.remove(), |j| notes.write(j))?;
+        before.as_ref().map_or_else(|| journal_file.remove(), |j| journal_file.write(j))?;
         return Err(e);
     }
     let count = changes.len();
     let outcome = carry_out(&mut netlink, &changes, &prepared.plan, &policy.device);
     if let Err(why) = outcome {
-        let error = undo(&mut netlink, &notes, &journal, why);
+        let error = undo(&mut netlink, &journal_file, &journal, why);
         drop(lock);
         if let Some(before) = &before {
             go_back(&before.policy, before.until)?;
@@ -161,7 +161,7 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
     }
     let journal = Journal { programs: [None; 2], ..journal };
     let journal = Journal { programs: programs_in_place(&mut netlink, &journal)?, ..journal };
-    notes.write(&journal)?;
+    journal_file.write(&journal)?;
     Ok(Installed { plan: prepared.plan, changes: count, lifted })
 }
 
@@ -408,9 +408,9 @@ pub(super) fn differences(netlink: &mut Netlink, plan: &Plan, device: &str) -> R
 }
 
 /// Reverts a failed change.
-fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) -> ShapeError {
+fn undo(netlink: &mut Netlink, journal_file: &JournalFile, journal: &Journal, why: String) -> ShapeError {
     let device = journal.device.clone();
-    match restore::restore(netlink, notes, journal) {
+    match restore::restore(netlink, journal_file, journal) {
         Ok(restore::Restored::DeviceGone) => ShapeError::Gone { device },
         Ok(restore::Restored::AsBefore) => ShapeError::Undone { device, why },
         Ok(restore::Restored::LeftAlone(left)) => ShapeError::Left { device, why, left },

@@ -87,12 +87,12 @@ impl Journal {
 
 /// Location of the state file of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notes {
+pub struct JournalFile {
     path: PathBuf,
     device: String,
 }
 
-impl Notes {
+impl JournalFile {
     /// The state file of a device in the calling thread's network namespace.
     ///
     /// # Errors

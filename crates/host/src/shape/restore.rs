@@ -4,7 +4,7 @@ use kernel::{Change, Netlink};
 use tc::{Handle, Object, Operation, Qdisc, Tree};
 
 use super::ShapeError;
-use super::journal::{Journal, Notes, Saved};
+use super::journal::{Journal, JournalFile, Saved};
 use super::observe::{self, Found};
 
 /// Result of restoring a device.
@@ -19,7 +19,11 @@ pub enum Restored {
 }
 
 /// Undoes an installation; the caller holds the lock.
-pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -> Result<Restored, ShapeError> {
+pub(super) fn restore(
+    netlink: &mut Netlink,
+    journal_file: &JournalFile,
+    journal: &Journal,
+) -> Result<Restored, ShapeError> {
     let ifb_exists = match &journal.ifb {
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
@@ -30,7 +34,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
         if ifb_exists {
             netlink.change_all(&remove_ifb(journal))?;
         }
-        notes.remove()?;
+        journal_file.remove()?;
         return Ok(Restored::DeviceGone);
     };
     let found = observe::observe(netlink, &device.name)?;
@@ -54,7 +58,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
     if !changes.is_empty() {
         netlink.change_all(&changes)?;
     }
-    notes.remove()?;
+    journal_file.remove()?;
     Ok(if foreign.is_empty() { Restored::AsBefore } else { Restored::LeftAlone(foreign.join(", ")) })
 }
 
