@@ -24,7 +24,7 @@ pub fn now() -> Instant {
 /// Adds the time that the host spent in suspend (CLOCK_BOOTTIME minus CLOCK_MONOTONIC) to [`now`] of this process.
 /// Long-running services call it before they store the first time, and often from then on.
 pub fn note_sleep() {
-    let (asleep, before) = (asleep_ns(), SUSPEND_NS.load(Ordering::Relaxed));
+    let (asleep, before) = (suspend_time_ns(), SUSPEND_NS.load(Ordering::Relaxed));
     // A smaller difference may be a delay of this thread between two readings.
     if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SUSPEND_NS_MIN {
         SUSPEND_NS.store(asleep, Ordering::Relaxed);
@@ -36,7 +36,7 @@ const SUSPEND_NS_MIN: u64 = 100_000_000;
 
 /// Time that this host spent in suspend since boot. Of three readings the one counts in which the clocks were read
 /// closest together.
-fn asleep_ns() -> u64 {
+fn suspend_time_ns() -> u64 {
     let reading = |_| {
         let before = read(libc::CLOCK_MONOTONIC);
         let boot = read(libc::CLOCK_BOOTTIME);

@@ -45,7 +45,7 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
             continue;
         }
         match journal_file.lock() {
-            Ok(lock) => return undo_if_over(&journal_file, id, lock),
+            Ok(lock) => return undo_if_expired(&journal_file, id, lock),
             // The holder of the lock may confirm or clear the policy.
             Err(ShapeError::Busy { .. }) => kernel::sleep_for(CHECK_INTERVAL),
             Err(e) => return Err(e),
@@ -53,7 +53,7 @@ pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
     }
 }
 
-fn undo_if_over(journal_file: &JournalFile, id: u64, lock: Lock) -> Result<(), ShapeError> {
+fn undo_if_expired(journal_file: &JournalFile, id: u64, lock: Lock) -> Result<(), ShapeError> {
     let Some(journal) = journal_file.read()?.filter(|j| j.id == id) else { return Ok(()) };
     if journal.deadline().is_none_or(|at| at > kernel::now()) {
         return Ok(());
@@ -67,7 +67,7 @@ pub(super) fn end(journal_file: &JournalFile, journal: &Journal, lock: Lock) -> 
     let unconfirmed = journal.confirm_by.is_some_and(|at| at <= kernel::now());
     if let (true, Some(previous)) = (unconfirmed, &journal.previous) {
         drop(lock);
-        return install::go_back(previous, journal.previous_until);
+        return install::reinstall(previous, journal.previous_until);
     }
     restore::restore(&mut Netlink::open()?, journal_file, journal).map(drop)
 }

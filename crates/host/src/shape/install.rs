@@ -69,7 +69,7 @@ pub fn plan_here(policy: &Policy) -> Result<Plan, ShapeError> {
 }
 
 /// The plan of the installed policy.
-pub(super) fn plan_noted(journal: &Journal) -> Result<Plan, ShapeError> {
+pub(super) fn plan_of_journal(journal: &Journal) -> Result<Plan, ShapeError> {
     let mut netlink = Netlink::open()?;
     let device = observe::device(&mut netlink, &journal.device)?;
     plan_for(&journal.policy, &device, journal.facilities)
@@ -87,20 +87,20 @@ fn ifb_of(device: &Device) -> Device {
 }
 
 /// A plan that was rehearsed where possible; the device is unchanged.
-struct Tried {
+struct RehearsedPlan {
     before: Option<Journal>,
     prepared: Prepared,
     journal: Journal,
     changes: Vec<Change>,
 }
 
-fn try_out(
+fn rehearse_plan(
     policy: &Policy,
     options: InstallOptions,
     journal_file: &JournalFile,
     found: &Found,
     netlink: &mut Netlink,
-) -> Result<Tried, ShapeError> {
+) -> Result<RehearsedPlan, ShapeError> {
     let before = journal_file.read()?.filter(|j| j.index == found.device.index);
     let prepared = prepare(policy, found, before.as_ref(), netlink)?;
     let journal = journal(&prepared, found, policy, before.as_ref(), options, netlink)?;
@@ -108,7 +108,7 @@ fn try_out(
     if !changes.is_empty() {
         rehearse(&prepared, &policy.device)?;
     }
-    Ok(Tried { before, prepared, journal, changes })
+    Ok(RehearsedPlan { before, prepared, journal, changes })
 }
 
 /// Performs [`install`] without the change: returns the plan and the number of messages.
@@ -118,14 +118,14 @@ fn try_out(
 pub fn dry_run(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let tried = try_out(policy, options, &JournalFile::of(&policy.device)?, &found, &mut netlink)?;
-    let lifted = tried.lifts();
-    Ok(Installed { plan: tried.prepared.plan, changes: tried.changes.len(), lifted })
+    let rehearsed = rehearse_plan(policy, options, &JournalFile::of(&policy.device)?, &found, &mut netlink)?;
+    let lifted = rehearsed.cancels_time_limit();
+    Ok(Installed { plan: rehearsed.prepared.plan, changes: rehearsed.changes.len(), lifted })
 }
 
-impl Tried {
+impl RehearsedPlan {
     /// Whether the installation would cancel an earlier time limit.
-    fn lifts(&self) -> bool {
+    fn cancels_time_limit(&self) -> bool {
         self.before.as_ref().is_some_and(|j| j.deadline().is_some()) && self.journal.deadline().is_none()
     }
 }
@@ -139,9 +139,9 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
     let lock = journal_file.lock()?;
-    let tried = try_out(policy, options, &journal_file, &found, &mut netlink)?;
-    let lifted = tried.lifts();
-    let Tried { before, prepared, journal, changes } = tried;
+    let rehearsed = rehearse_plan(policy, options, &journal_file, &found, &mut netlink)?;
+    let lifted = rehearsed.cancels_time_limit();
+    let RehearsedPlan { before, prepared, journal, changes } = rehearsed;
     journal_file.write(&journal)?;
     if journal.deadline().is_some()
         && let Err(e) = guard::start(&journal_file, &journal)
@@ -150,12 +150,12 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
         return Err(e);
     }
     let count = changes.len();
-    let outcome = carry_out(&mut netlink, &changes, &prepared.plan, &policy.device);
+    let outcome = apply_changes(&mut netlink, &changes, &prepared.plan, &policy.device);
     if let Err(why) = outcome {
         let error = undo(&mut netlink, &journal_file, &journal, why);
         drop(lock);
         if let Some(before) = &before {
-            go_back(&before.policy, before.until)?;
+            reinstall(&before.policy, before.until)?;
         }
         return Err(error);
     }
@@ -166,7 +166,7 @@ pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, Sh
 }
 
 /// Reinstalls the earlier policy.
-pub(super) fn go_back(policy: &Policy, until: Option<Instant>) -> Result<(), ShapeError> {
+pub(super) fn reinstall(policy: &Policy, until: Option<Instant>) -> Result<(), ShapeError> {
     let for_time = until.map(|at| at.saturating_since(kernel::now()));
     install(policy, InstallOptions { for_time, ..InstallOptions::default() }).map(drop)
 }
@@ -180,7 +180,7 @@ pub fn install_for_good(policy: &Policy) -> Result<Plan, ShapeError> {
     let found = observe::observe(&mut netlink, &policy.device)?;
     let prepared = prepare(policy, &found, None, &mut netlink)?;
     let changes = changes(&prepared, &found, None, &mut netlink)?;
-    carry_out(&mut netlink, &changes, &prepared.plan, &policy.device)
+    apply_changes(&mut netlink, &changes, &prepared.plan, &policy.device)
         .map_err(|why| ShapeError::Undone { device: policy.device.clone(), why })?;
     Ok(prepared.plan)
 }
@@ -198,7 +198,7 @@ fn prepare(
     let by_necessity = plan_for(policy, &found.device, without).is_err();
     // Only a filter that still exists keeps its program.
     let in_place = |journal: &Journal| programs_in_place(netlink, journal);
-    let kept = before.filter(|j| same_programs(&j.policy, policy)).map_or(Ok([None; 2]), in_place)?;
+    let kept = before.filter(|j| need_same_programs(&j.policy, policy)).map_or(Ok([None; 2]), in_place)?;
     let load = |side: Option<&SidePlan>, kept: Option<u32>| -> Result<Option<Program>, bpf::BpfError> {
         match side {
             Some(SidePlan { rules: Some(rules), default, .. }) => Ok(Some(match kept {
@@ -227,7 +227,7 @@ fn load(rules: &[(Handle, shaping::Match)], default: Handle, policy: &Policy) ->
 }
 
 /// Whether two policies need the same programs: the existing one then keeps its flow state.
-fn same_programs(a: &Policy, b: &Policy) -> bool {
+fn need_same_programs(a: &Policy, b: &Policy) -> bool {
     let rules = |side: &Option<shaping::Side>| {
         side.as_ref().map(|s| (s.default, s.classes.iter().map(|c| c.matches.clone()).collect::<Vec<_>>()))
     };
@@ -288,7 +288,7 @@ fn saved(tree: &Tree, found: &Found, options: InstallOptions) -> Result<Vec<Save
     }
     let messages: Vec<tc::Message> =
         tree.operations_from(&Tree::default()).iter().map(|o| o.message(found.device.index)).collect();
-    rehearsal::brings_back(tree, &messages, found.device.index).map_err(|why| ShapeError::NotRestorable {
+    rehearsal::check_restoration(tree, &messages, found.device.index).map_err(|why| ShapeError::NotRestorable {
         device,
         what,
         why,
@@ -376,7 +376,7 @@ fn lacks_program(change: &Change) -> bool {
 }
 
 /// Applies the changes, reads back and compares; returns the first difference.
-fn carry_out(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &str) -> Result<(), String> {
+fn apply_changes(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &str) -> Result<(), String> {
     netlink.change_all(changes).map_err(|e| e.to_string())?;
     let differences = differences(netlink, plan, device).map_err(|e| e.to_string())?;
     match differences.as_slice() {

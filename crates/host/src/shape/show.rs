@@ -35,7 +35,7 @@ pub struct Reading {
 pub fn installation_state(journal_file: &JournalFile) -> Result<InstallationState, ShapeError> {
     let not_installed = || ShapeError::NotInstalled { device: journal_file.device().to_owned() };
     let journal = journal_file.read()?.ok_or_else(not_installed)?;
-    let plan = install::plan_noted(&journal)?;
+    let plan = install::plan_of_journal(&journal)?;
     let differences = install::differences(&mut Netlink::open()?, &plan, journal_file.device())?;
     Ok(InstallationState { journal, plan, differences })
 }
