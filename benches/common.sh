@@ -1,5 +1,5 @@
-# Two hosts with a cable between them, and medians, for the benchmarks that source this. Sets LONGHAUL, near, far, device, work;
-# everything is taken away at the exit.
+# Two hosts on a virtual cable, and medians, for the benchmarks that source this file. Sets LONGHAUL, near, far, device, work;
+# the exit trap removes everything.
 # shellcheck shell=bash
 
 die() { printf 'bench: %s\n' "$*" >&2; exit 2; }
@@ -9,7 +9,7 @@ LONGHAUL=$(readlink -f "${LONGHAUL:-${CARGO_TARGET_DIR:-target}/release/longhaul
 [ "$(id -u)" = 0 ] || die 'network namespaces need root'
 
 export LONGHAUL
-# Paths of a benchmark are nobody's.
+# Measurements of benchmark paths do not belong into the user's history.
 export LONGHAUL_HISTORY=off
 near=lhbench$$near
 far=lhbench$$far
@@ -18,10 +18,10 @@ work=$(mktemp -d)
 
 clean_up() {
   trap '' INT TERM
-  # What runs outside of the namespaces.
+  # The process that runs outside of the namespaces.
   if [ -s "$work/pid" ]; then kill "$(cat "$work/pid")" 2>/dev/null || true; fi
   for space in "$near" "$far"; do
-    # The server and what a load left behind: nobody else is in there.
+    # The namespace contains only the server and processes that a load left behind.
     ip netns pids "$space" 2>/dev/null | xargs -r kill 2>/dev/null || true
     ip netns exec "$space" "$LONGHAUL" shape clear "$device" >/dev/null 2>&1 || true
     ip netns del "$space" 2>/dev/null || true
@@ -52,8 +52,8 @@ make_network() {
 # stolen: CPU time that the host of this virtual machine has taken, and all CPU time, in ticks, since the start.
 stolen() { awk '/^cpu / { print $9, $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9 }' /proc/stat; }
 
-# undisturbed COMMAND...: its output. While the host takes more than 1 % of the CPU time, a measurement says nothing and is made
-# again, three times at most; the last counts.
+# undisturbed COMMAND...: its output. A measurement during which the host took more than 1 % of the CPU time is invalid and is
+# repeated, up to three runs; the last one counts.
 undisturbed() {
   local attempt before after
   for attempt in 1 2 3; do

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// FAST TCP as a congestion control of the kernel. Loss recovery (proportional rate reduction), pacing, validation of the window and
-// ECN stay the kernel's, for only what the kernel's own modules define is defined.
+// FAST TCP as a congestion control of the kernel. Loss recovery (proportional rate reduction), pacing, window
+// validation and ECN remain those of the kernel, because the program defines only the hooks that the kernel's own
+// modules define.
 #include "tcp.h"
 #include "fast.h"
 
-// Written by the loader, frozen then.
+// The loader writes and freezes these settings.
 const volatile struct fast_settings settings = {};
 
 _Static_assert(sizeof(struct fast) <= PRIVATE_BYTES, "it must fit into icsk_ca_priv");
@@ -27,7 +28,7 @@ SEC("struct_ops")
 void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct fast_settings s = fast_chosen(&settings);
+	struct fast_settings s = fast_load_settings(&settings);
 	struct connection c = {};
 	u32 mss = tp->mss_cache;
 
@@ -39,7 +40,7 @@ SEC("struct_ops")
 void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct fast_settings s = fast_chosen(&settings);
+	struct fast_settings s = fast_load_settings(&settings);
 	struct connection c = {};
 
 	read_connection(&c, tp);
@@ -92,5 +93,5 @@ struct tcp_congestion_ops congestion_control = {
 	.cwnd_event = (void *)fast_cwnd_event,
 };
 
-// struct_ops programs that call helpers for GPL-compatible programs only are none here, but the kernel asks for it all the same.
+// The kernel requires a GPL-compatible license of struct_ops programs, although this program calls no GPL-only helper.
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

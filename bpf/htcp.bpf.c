@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// H-TCP as a congestion control of the kernel, for kernels without tcp_htcp. Loss recovery (proportional rate reduction), pacing,
-// validation of the window and ECN stay the kernel's, for only what the kernel's own modules define is defined.
+// H-TCP as a congestion control of the kernel, for kernels without tcp_htcp. Loss recovery (proportional rate
+// reduction), pacing, window validation and ECN remain those of the kernel, because the program defines only the hooks
+// that the kernel's own modules define.
 #include "tcp.h"
 #include "htcp.h"
 
-// Written by the loader, frozen then.
+// The loader writes and freezes these settings.
 const volatile struct htcp_settings settings = {};
 
 _Static_assert(sizeof(struct htcp) <= PRIVATE_BYTES, "it must fit into icsk_ca_priv");
@@ -18,7 +19,7 @@ static __always_inline struct htcp *private_of(struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(htcp_init_connection, struct sock *sk)
 {
-	struct htcp_settings s = htcp_chosen(&settings);
+	struct htcp_settings s = htcp_load_settings(&settings);
 	struct htcp *h = private_of(sk);
 	struct connection c = {};
 
@@ -30,7 +31,7 @@ void BPF_PROG(htcp_init_connection, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(htcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	struct htcp_settings s = htcp_chosen(&settings);
+	struct htcp_settings s = htcp_load_settings(&settings);
 	struct connection c = {};
 
 	read_connection(&c, (struct tcp_sock *)sk);
@@ -41,7 +42,7 @@ SEC("struct_ops")
 void BPF_PROG(htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct htcp_settings s = htcp_chosen(&settings);
+	struct htcp_settings s = htcp_load_settings(&settings);
 	struct connection c = {};
 
 	read_connection(&c, tp);
@@ -52,7 +53,7 @@ void BPF_PROG(htcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(htcp_ssthresh, struct sock *sk)
 {
-	struct htcp_settings s = htcp_chosen(&settings);
+	struct htcp_settings s = htcp_load_settings(&settings);
 	struct connection c = {};
 
 	read_connection(&c, (struct tcp_sock *)sk);
@@ -71,7 +72,7 @@ u32 BPF_PROG(htcp_undo_cwnd, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(htcp_set_state, struct sock *sk, u8 state)
 {
-	struct htcp_settings s = htcp_chosen(&settings);
+	struct htcp_settings s = htcp_load_settings(&settings);
 	struct htcp *h = private_of(sk);
 	struct connection c = {};
 

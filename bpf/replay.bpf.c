@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// For tests: feeds FAST TCP or H-TCP, as the kernel would run them, a script of what happens to a connection, and notes the window after
-// each step. Run by BPF_PROG_TEST_RUN; crates/bpf/src/congestion/tests compares it with the reference in Rust.
+// Test program: applies a script of connection events to FAST TCP or H-TCP, as the kernel would call them, and records
+// the window after each step. BPF_PROG_TEST_RUN runs it; crates/bpf/src/congestion/tests compares the result with the
+// reference in Rust.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
@@ -29,7 +30,7 @@ struct seen {
 	__u32 window_count;
 };
 
-// Written by the test.
+// The test writes these settings.
 const volatile __u32 is_htcp = 0;
 const volatile struct fast_settings fast_settings = {};
 const volatile struct htcp_settings htcp_settings = {};
@@ -56,7 +57,7 @@ struct replay {
 
 static __always_inline void fast_step(struct replay *r, const struct step *step)
 {
-	struct fast_settings s = fast_chosen(&fast_settings);
+	struct fast_settings s = fast_load_settings(&fast_settings);
 
 	switch (step->kind) {
 	case ACKNOWLEDGED:
@@ -85,7 +86,7 @@ static __always_inline void fast_step(struct replay *r, const struct step *step)
 
 static __always_inline void htcp_step(struct replay *r, const struct step *step)
 {
-	struct htcp_settings s = htcp_chosen(&htcp_settings);
+	struct htcp_settings s = htcp_load_settings(&htcp_settings);
 
 	switch (step->kind) {
 	case ACKNOWLEDGED:
@@ -111,12 +112,12 @@ static __always_inline void htcp_step(struct replay *r, const struct step *step)
 	}
 }
 
-// The connection, from run to run.
+// Connection state, kept between runs.
 struct replay state = {};
-// Number of the next step.
+// Index of the next step.
 __u32 next = 0;
 
-// Takes one step. A loop over all would be beyond the verifier's patience.
+// Executes one step. A loop over all steps would exceed the verifier's complexity limit.
 SEC("syscall")
 int replay(void *context)
 {
@@ -128,7 +129,7 @@ int replay(void *context)
 	if (!step || !out)
 		return 1;
 	if (next == 0) {
-		struct htcp_settings s = htcp_chosen(&htcp_settings);
+		struct htcp_settings s = htcp_load_settings(&htcp_settings);
 
 		r->c.window = 10;
 		r->c.threshold = 0x7fffffff;

@@ -2,8 +2,8 @@
 #ifndef LONGHAUL_TCP_H
 #define LONGHAUL_TCP_H
 
-// What the programs use of the kernel's TCP. Only the names matter: where a field is in the running kernel, libbpf finds out from the
-// kernel's BTF when it loads the program (CO-RE).
+// Fields of the kernel's TCP that the programs use. Only the names matter: libbpf resolves the offsets from the BTF of
+// the running kernel when it loads the program (CO-RE).
 
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -91,7 +91,7 @@ enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, T
 
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART };
 
-// The name comes first: the loader writes it there.
+// The name is the first member: the loader writes it there.
 struct module;
 struct sk_buff;
 
@@ -108,12 +108,13 @@ struct tcp_congestion_ops {
 	void (*init)(struct sock *sk);
 };
 
-// Programs without privilege may choose it, as they may choose those of the kernel's own that do no harm (include/net/tcp.h).
+// Lets unprivileged processes select the congestion control, like the kernel's own unrestricted ones
+// (include/net/tcp.h).
 #define TCP_CONG_NON_RESTRICTED 1
 
 #define PRIVATE_BYTES 104
 
-// As the kernel's tcp_is_cwnd_limited: in slow start a window that is half used counts as well.
+// Equivalent of the kernel's tcp_is_cwnd_limited: in slow start a window that is half used also counts as limited.
 static __always_inline u32 is_limited(struct tcp_sock *tp)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))

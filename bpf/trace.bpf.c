@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// `longhaul trace`: what the kernel's TCP keeps of chosen connections, at every packet that arrives for them or at intervals, changes of
-// their state, and what they sent again. Nothing of a connection is changed.
+// `longhaul trace`: the kernel's TCP state of selected connections at every received packet or at intervals, changes of
+// their state, and retransmissions. The program changes nothing.
 #include "tcp.h"
 #include "fast.h"
 #include "htcp.h"
@@ -10,12 +10,12 @@
 #define AF_INET6 10
 
 struct trace_settings {
-	__u64 interval_ns;   // least time between two samples of a connection; 0: every packet
+	__u64 interval_ns;   // minimum time between two samples of a connection; 0: every packet
 	__u32 by_cookie;     // only connections in `cookies`
-	__u32 by_address;    // only those with this address at either end
+	__u32 by_address;    // only connections with this local or remote address
 	__u8 address[16];    // IPv4 mapped into IPv6
-	__u32 port;          // only those with this port at either end; 0: any
-	__u32 name_bytes;    // only those whose congestion control begins with these bytes; 0: any
+	__u32 port;          // only connections with this local or remote port; 0: any
+	__u32 name_bytes;    // length of the prefix of the congestion control's name; 0: any
 	char name[16];
 };
 
@@ -58,19 +58,19 @@ struct sample {
 	__u32 peer_window;
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
-	__u32 limits;  // 1: by the application, 2: by its window
+	__u32 limits;  // bit 0: limited by the application, bit 1: by the congestion window
 	__u32 inner_kind;
 	__u32 inner[6];
 	__u32 unused;
 };
 
-struct known {
+struct flow_state {
 	__u64 sampled_ns;
 };
 
 const volatile struct trace_settings settings = {};
 
-// Events that found the ring buffer full.
+// Events dropped because the ring buffer was full.
 __u64 lost = 0;
 
 struct {
@@ -78,15 +78,15 @@ struct {
 	__uint(max_entries, 1 << 24);
 } events SEC(".maps");
 
-// Connections that have been told of.
+// Connections with a reported flow event.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1 << 16);
 	__type(key, __u64);
-	__type(value, struct known);
+	__type(value, struct flow_state);
 } flows SEC(".maps");
 
-// Those that belong to chosen processes.
+// Socket cookies of the selected connections.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 16);
@@ -96,11 +96,11 @@ struct {
 
 static __always_inline void *reserve(__u64 bytes)
 {
-	void *room = bpf_ringbuf_reserve(&events, bytes, 0);
+	void *record = bpf_ringbuf_reserve(&events, bytes, 0);
 
-	if (!room)
+	if (!record)
 		__sync_fetch_and_add(&lost, 1);
-	return room;
+	return record;
 }
 
 static __always_inline void read_address(__u8 *to, const void *six, const void *four, __u16 family)
@@ -114,7 +114,7 @@ static __always_inline void read_address(__u8 *to, const void *six, const void *
 	bpf_probe_read_kernel(to + 12, 4, four);
 }
 
-static __always_inline int is_same(const __u8 *address)
+static __always_inline int is_selected_address(const __u8 *address)
 {
 	for (int i = 0; i < 16; i++)
 		if (address[i] != settings.address[i])
@@ -145,15 +145,15 @@ static __always_inline __u32 state_of(const struct sock *sk)
 	return BPF_CORE_READ_BITFIELD_PROBED((const struct inet_connection_sock *)sk, icsk_ca_state);
 }
 
-// Whether a connection is chosen; fills what is told of it once.
-static __always_inline int is_chosen(struct flow *f, const struct sock *sk, __u64 cookie)
+// Whether a connection is selected; fills the flow event.
+static __always_inline int is_selected(struct flow *f, const struct sock *sk, __u64 cookie)
 {
 	if (settings.by_cookie && !bpf_map_lookup_elem(&cookies, &cookie))
 		return 0;
 	read_ends(f, sk);
 	if (settings.port && f->local_port != settings.port && f->remote_port != settings.port)
 		return 0;
-	if (settings.by_address && !is_same(f->local) && !is_same(f->remote))
+	if (settings.by_address && !is_selected_address(f->local) && !is_selected_address(f->remote))
 		return 0;
 	bpf_probe_read_kernel(f->name, sizeof(f->name), __builtin_preserve_access_index(&control_of(sk)->name));
 	for (__u32 i = 0; i < sizeof(f->name); i++) {
@@ -171,19 +171,20 @@ static __always_inline void fill_head(struct head *head, const struct sock *sk, 
 	head->state = state_of(sk);
 }
 
-// What is remembered of a chosen connection; the first time it is told of.
-static __always_inline struct known *find(const struct sock *sk, __u64 cookie, __u64 now)
+// State of a selected connection; the first call submits the flow event.
+static __always_inline struct flow_state *find(const struct sock *sk, __u64 cookie, __u64 now)
 {
-	struct known *known = bpf_map_lookup_elem(&flows, &cookie);
-	struct known fresh = {};
+	struct flow_state *flow_state = bpf_map_lookup_elem(&flows, &cookie);
+	struct flow_state fresh = {};
 	struct flow f = {};
 	struct flow *out;
 
-	if (known)
-		return known;
-	if (!is_chosen(&f, sk, cookie))
+	if (flow_state)
+		return flow_state;
+	if (!is_selected(&f, sk, cookie))
 		return NULL;
-	// Without room it is told of with a later event: samples of a connection that nobody knows would be lost for good.
+	// If the ring buffer is full, a later packet repeats the flow event, because samples without a flow event would be
+	// unusable.
 	out = reserve(sizeof(*out));
 	if (!out)
 		return NULL;
@@ -194,8 +195,8 @@ static __always_inline struct known *find(const struct sock *sk, __u64 cookie, _
 	return bpf_map_lookup_elem(&flows, &cookie);
 }
 
-// The kernel gives congestion controls in BPF an owner that is no module: BPF_MODULE_OWNER (include/linux/bpf.h), a number beyond the
-// poison for pointers. Later kernels shift it, to be aligned.
+// The kernel marks congestion controls in BPF with an owner that is not a module: BPF_MODULE_OWNER
+// (include/linux/bpf.h), a value above the poison for pointers. Later kernels shift it for alignment.
 #define BPF_OWNER 0xeb9fu
 #define BPF_OWNER_ALIGNED (BPF_OWNER << 2)
 
@@ -251,7 +252,7 @@ static __always_inline void fill_sample(struct sample *s, const struct sock *sk)
 	s->window = BPF_CORE_READ(tp, snd_cwnd);
 	s->threshold = BPF_CORE_READ(tp, snd_ssthresh);
 	s->srtt_us = BPF_CORE_READ(tp, srtt_us) >> 3;
-	// Not rttvar_us, which the kernel holds at the least timeout; TCP_INFO tells this too.
+	// The kernel keeps rttvar_us at or above the minimum retransmission timeout; TCP_INFO reports mdev_us as well.
 	s->rttvar_us = BPF_CORE_READ(tp, mdev_us) >> 2;
 	s->min_rtt_us = BPF_CORE_READ(tp, rtt_min.s[0].v);
 	s->packets_out = BPF_CORE_READ(tp, packets_out);
@@ -269,18 +270,18 @@ static __always_inline void fill_sample(struct sample *s, const struct sock *sk)
 	read_inner(s, sk);
 }
 
-static __always_inline int tell(const struct sock *sk, __u64 cookie, __u32 kind, __u32 state)
+static __always_inline int submit_sample(const struct sock *sk, __u64 cookie, __u32 kind, __u32 state)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct known *known = find(sk, cookie, now);
+	struct flow_state *flow_state = find(sk, cookie, now);
 	struct sample *s;
 
-	if (!known)
+	if (!flow_state)
 		return 0;
 	if (kind == SAMPLE) {
-		if (settings.interval_ns && now - known->sampled_ns < settings.interval_ns)
+		if (settings.interval_ns && now - flow_state->sampled_ns < settings.interval_ns)
 			return 0;
-		known->sampled_ns = now;
+		flow_state->sampled_ns = now;
 	}
 	s = reserve(sizeof(*s));
 	if (!s)
@@ -292,23 +293,23 @@ static __always_inline int tell(const struct sock *sk, __u64 cookie, __u32 kind,
 	return 0;
 }
 
-// At each packet that arrives for an established connection, before it is acted on.
+// Runs at each packet received for an established connection, before TCP processes it.
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_packet, struct sock *sk, struct sk_buff *skb)
 {
-	return tell(sk, bpf_get_socket_cookie(sk), SAMPLE, state_of(sk));
+	return submit_sample(sk, bpf_get_socket_cookie(sk), SAMPLE, state_of(sk));
 }
 
 SEC("tp_btf/tcp_cong_state_set")
 int BPF_PROG(on_state, struct sock *sk, u8 state)
 {
-	return tell(sk, bpf_get_socket_cookie(sk), STATE, state);
+	return submit_sample(sk, bpf_get_socket_cookie(sk), STATE, state);
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmission, struct sock *sk, struct sk_buff *skb)
 {
-	return tell(sk, bpf_get_socket_cookie(sk), RETRANSMISSION, state_of(sk));
+	return submit_sample(sk, bpf_get_socket_cookie(sk), RETRANSMISSION, state_of(sk));
 }
 
 // TCP_CLOSE of include/net/tcp_states.h.
@@ -324,7 +325,7 @@ int BPF_PROG(on_close, struct sock *sk, int before, int after)
 	cookie = bpf_get_socket_cookie(sk);
 	if (!bpf_map_lookup_elem(&flows, &cookie))
 		return 0;
-	tell(sk, cookie, END, state_of(sk));
+	submit_sample(sk, cookie, END, state_of(sk));
 	bpf_map_delete_elem(&flows, &cookie);
 	return 0;
 }

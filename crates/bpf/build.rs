@@ -5,18 +5,18 @@ use std::{env, error, ffi};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const FOLDER: &str = "../../bpf";
+const SOURCE_DIRECTORY: &str = "../../bpf";
 const PROGRAMS: [&str; 5] = ["classify", "fast", "htcp", "replay", "trace"];
 
 fn main() -> Result<(), Box<dyn error::Error>> {
-    println!("cargo::rerun-if-changed={FOLDER}");
+    println!("cargo::rerun-if-changed={SOURCE_DIRECTORY}");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
     PROGRAMS.iter().try_for_each(|program| compile(program, &out))
 }
 
 fn compile(program: &str, out: &Path) -> Result<(), Box<dyn error::Error>> {
-    let source = format!("{FOLDER}/{program}.bpf.c");
+    let source = format!("{SOURCE_DIRECTORY}/{program}.bpf.c");
     let mut builder = SkeletonBuilder::new();
     builder.source(&source).obj(out.join(format!("{program}.bpf.o"))).clang_args(arguments());
     if let Some(clang) = env::var_os("CLANG") {
@@ -26,8 +26,11 @@ fn compile(program: &str, out: &Path) -> Result<(), Box<dyn error::Error>> {
     Ok(())
 }
 
-/// Hooks have the parameters that the kernel gives them, needed or not. `v3` has 32-bit arithmetic; every kernel with `bpf_loop` has it. For the target `bpf`, clang does not look where Debian
-/// and Ubuntu keep the headers of an architecture (`asm/types.h`).
+/// Compiler arguments.
+///
+/// Hooks have all parameters of the kernel's interface, including unused ones. `v3` has 32-bit arithmetic; every kernel
+/// with `bpf_loop` supports it. For the target `bpf`, clang does not search the architecture's header directory of
+/// Debian and Ubuntu (`asm/types.h`).
 fn arguments() -> Vec<ffi::OsString> {
     let mut arguments: Vec<ffi::OsString> =
         ["-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"].map(Into::into).to_vec();

@@ -1,4 +1,4 @@
-//! Entries of the archive, and queries of it.
+//! Entries of the archive, and filters for queries.
 
 use std::net::IpAddr;
 
@@ -6,9 +6,8 @@ use results::Direction;
 use results::estimate::{Layer, Quantity};
 use results::history::HistorySource;
 
-/// Methods whose answers rank paths and are no rate to be expected: RON's scores, and a transfer that is over within its
-/// slow start.
-const SCORES: [&str; 3] = ["loss", "loss-only", "short-tcp"];
+/// Methods whose results rank paths and do not predict a rate: RON's scores, and transfers that end within slow start.
+const RANKING_METHODS: [&str; 3] = ["loss", "loss-only", "short-tcp"];
 
 /// Identity of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +18,7 @@ pub struct PathKey {
 }
 
 impl PathKey {
-    /// The path between these addresses. An IPv4 address that is written as an IPv6 one is the IPv4 one.
+    /// Path between these addresses. IPv4-mapped IPv6 addresses are converted to IPv4.
     pub const fn new(far: IpAddr, local: IpAddr, direction: Direction) -> Self {
         Self { far: far.to_canonical(), local: local.to_canonical(), direction }
     }
@@ -29,7 +28,7 @@ impl PathKey {
         self.far
     }
 
-    /// Address of this host by which it is reached.
+    /// Address of this host on the path.
     pub const fn local(&self) -> IpAddr {
         self.local
     }
@@ -40,12 +39,12 @@ impl PathKey {
     }
 }
 
-/// A measurement of a path at a time.
+/// A measurement of a path.
 ///
-/// The caller adds only properties of the path: a test at a rate that the user set is not one.
+/// The caller adds only properties of the path, and no tests at a rate that the user set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// When, in seconds since 1970 (UTC).
+    /// Time in seconds since 1970 (UTC).
     pub at_s: f64,
     /// The host as the user named it.
     pub host: String,
@@ -53,58 +52,58 @@ pub struct Entry {
     pub path: PathKey,
     /// Command that measured it.
     pub source: HistorySource,
-    /// Name of the method, such as `pathload` or `pathload-2002`; of a test the congestion control.
+    /// Method, such as `pathload` or `pathload-2002`; the congestion control for a test.
     pub method: String,
     /// The measured value.
     pub quantity: Quantity,
-    /// Whose bits the rates count.
+    /// Layer whose bits the rates count.
     pub layer: Layer,
-    /// The best single answer, in b/s.
+    /// Point estimate in b/s.
     pub rate_bps: u64,
-    /// Lower end of its interval.
+    /// Lower end of the interval in b/s.
     pub low_bps: u64,
-    /// Upper end.
+    /// Upper end of the interval in b/s.
     pub high_bps: u64,
-    /// Round trip of the idle path, if it was measured.
+    /// Round-trip time of the idle path in nanoseconds, if measured.
     pub round_trip_ns: Option<u64>,
     /// Cost in bytes sent, headers included.
     pub bytes: u64,
 }
 
 impl Entry {
-    /// Whether its rate is one to be expected again, and not a score by which paths are ranked.
+    /// Whether the rate predicts later rates; `false` for a score that only ranks paths.
     pub fn is_rate(&self) -> bool {
         let method = self.method.strip_suffix("-2002").unwrap_or(&self.method);
-        self.source == HistorySource::Test || !SCORES.contains(&method)
+        self.source == HistorySource::Test || !RANKING_METHODS.contains(&method)
     }
 }
 
-/// Which entries are asked for: those that fit all that is given.
+/// Conditions of a query, all of which must hold. `None` matches any entry.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
-    /// Those of the paths to this host: a name by which one of their entries was made, or the far address.
+    /// Host name with which an entry of the path was made, or far address.
     pub host: Option<String>,
-    /// Those of this path.
+    /// Path.
     pub path: Option<PathKey>,
-    /// Those of this quantity.
+    /// Quantity.
     pub quantity: Option<Quantity>,
-    /// Those that count the bits of this layer.
+    /// Layer.
     pub layer: Option<Layer>,
-    /// Those since this time, in seconds since 1970 (UTC).
+    /// Earliest time in seconds since 1970 (UTC).
     pub since_s: Option<f64>,
 }
 
-/// A path with what is known of it.
+/// A path with a summary of its entries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathSummary {
-    /// Which one.
+    /// Path.
     pub path: PathKey,
-    /// Names by which the far end was called, the latest first.
+    /// Host names of the far end, most recent first.
     pub hosts: Vec<String>,
-    /// How many entries fit what was asked.
+    /// Number of entries that match the filter.
     pub entries: u64,
-    /// When the first of them was made, in seconds since 1970 (UTC).
+    /// Time of the first of these entries in seconds since 1970 (UTC).
     pub first_s: f64,
-    /// When the last of them was made.
+    /// Time of the last of these entries in seconds since 1970 (UTC).
     pub last_s: f64,
 }

@@ -35,7 +35,7 @@ pub enum ArchiveError {
         /// The file.
         path: PathBuf,
     },
-    /// A later version of longhaul has written the file.
+    /// The file has the format of a later version of longhaul.
     #[error(
         "the history {} has format {found}; this version reads formats up to {known}: use the version that wrote it, or \
          set {VARIABLE} to another file",

@@ -1,4 +1,4 @@
-//! From entries to what is expected.
+//! Expected values derived from entries.
 
 use estimate::history::{History, Prediction, Value, predict};
 use results::estimate::{Layer, Quantity};
@@ -8,8 +8,7 @@ use crate::error::ArchiveError;
 use crate::store::Archive;
 
 impl Archive {
-    /// What predictors know of a path: the rates of one quantity in the bits of one layer, the oldest first. Scores
-    /// ([`Entry::is_rate`]) are left out.
+    /// Values of one quantity at one layer for the predictors, oldest first. Scores ([`Entry::is_rate`]) are left out.
     ///
     /// # Errors
     /// Those of [`Self::entries`].
@@ -35,22 +34,22 @@ impl Archive {
 }
 
 impl Entry {
-    /// As predictors take it.
+    /// Value in the predictors' form.
     pub const fn value(&self) -> Value {
         Value { at_s: self.at_s, rate_bps: self.rate_bps as f64 }
     }
 }
 
-/// Values that were known at each time.
+/// Expectations and level shifts over the course of a series of values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
     /// Expectation just before each value, from the earlier values.
     pub expected: Vec<Option<Prediction>>,
-    /// The first value of each new level, in seconds since 1970.
+    /// Time of the first value of each new level, in seconds since 1970.
     pub shifts_s: Vec<f64>,
 }
 
-/// Goes through the values, the oldest first, as they came.
+/// Replays the values in chronological order.
 pub fn replay(values: &[Value]) -> Replay {
     let mut history = History::new();
     let mut replay = Replay { expected: Vec::with_capacity(values.len()), shifts_s: Vec::new() };
@@ -58,21 +57,21 @@ pub fn replay(values: &[Value]) -> Replay {
         replay.expected.push(history.predict(value.at_s));
         history.add(*value);
         let since = history.predict(value.at_s).and_then(|p| p.since_shift_s);
-        let Some(begin) = since.and_then(|age| nearest(values, value.at_s - age)) else { continue };
+        let Some(level_start) = since.and_then(|age| nearest(values, value.at_s - age)) else { continue };
         let known = replay.shifts_s.last().copied();
-        if known == Some(begin) {
+        if known == Some(level_start) {
             continue;
         }
-        // A value that came right after a shift and begins the level in its place: the first was an outlier, not a level.
-        if known.is_some_and(|known| values.iter().filter(|v| known <= v.at_s && v.at_s < begin).count() == 1) {
+        // If the value right after a shift starts another level, the value before it was an outlier.
+        if known.is_some_and(|known| values.iter().filter(|v| known <= v.at_s && v.at_s < level_start).count() == 1) {
             replay.shifts_s.pop();
         }
-        replay.shifts_s.push(begin);
+        replay.shifts_s.push(level_start);
     }
     replay
 }
 
-/// The time of a value, from one that a subtraction has rounded.
+/// Time of the nearest value to `at_s`, which subtraction has rounded.
 fn nearest(values: &[Value], at_s: f64) -> Option<f64> {
     let times = values.iter().map(|v| v.at_s);
     times.min_by(|a, b| (a - at_s).abs().total_cmp(&(b - at_s).abs()))

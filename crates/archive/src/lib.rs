@@ -1,14 +1,13 @@
-//! Earlier measurements of paths, in a small SQLite file of the user, and the expectations derived from them.
+//! Earlier measurements of paths in a small SQLite file of the user, and the expectations derived from them.
 //!
-//! A path is a far address, a local address and a direction ([`PathKey`]). Not the host's name: a name may stand for
-//! several addresses at different places, and moves. Not the far address alone: a laptop that changes networks, or a host
-//! with two interfaces, reaches the same far end over different paths, and the local address is what tells them apart.
-//! Ports are no part of it: they choose a service, seldom a way. Two networks that give a host the same private address
-//! are one path here; the level shifts of [`estimate::history`] then keep the values of the one apart from those of the
-//! other.
+//! A path is a far address, a local address and a direction ([`PathKey`]). A host name does not identify a path,
+//! because a name may have several addresses and may move. The far address alone does not suffice either: a host that
+//! changes networks or has two interfaces reaches the same far end over different paths, which the local address
+//! distinguishes. Ports are not part of the key, because they rarely influence the route. Two networks that assign the
+//! same private address to a host share one path; the level shifts of [`estimate::history`] separate their values.
 //!
-//! A program that has measured opens the archive, asks what is [expected](Archive::expected) before, and
-//! [adds](Archive::add) what it found:
+//! A program opens the archive, reads the [expected](Archive::expected) value, and [adds](Archive::add) its
+//! measurement:
 //!
 //! ```no_run
 //! # fn measured(entry: archive::Entry, now_s: f64) -> Result<(), archive::ArchiveError> {

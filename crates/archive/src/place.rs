@@ -1,25 +1,25 @@
-//! Where the archive is.
+//! Location of the archive.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Environment variable that names the file, or switches the history off.
+/// Environment variable with the path of the file, or `off` to disable the history.
 pub const VARIABLE: &str = "LONGHAUL_HISTORY";
 
-/// Where the archive of this user is.
+/// Location of the user's archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// In this file, which need not be there yet.
+    /// Path of the file, which need not exist.
     File(PathBuf),
-    /// Nowhere, by the user's wish: [`VARIABLE`] is `off`.
+    /// The user has disabled the history: [`VARIABLE`] is `off`.
     Off,
-    /// No file: the user has no home directory.
+    /// The user has no home directory.
     NoHome,
 }
 
 impl Place {
-    /// Asks the environment: [`VARIABLE`], else the directory for data of the XDG Base Directory Specification 0.8, which has
-    /// relative paths ignored.
+    /// Determines the location from the environment: [`VARIABLE`], else the data directory of the XDG Base Directory
+    /// Specification 0.8, which requires that relative paths are ignored.
     pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let given = |name| variable(name).filter(|value| !value.is_empty());
         if let Some(file) = given(VARIABLE) {

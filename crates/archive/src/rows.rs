@@ -1,4 +1,4 @@
-//! Between entries and rows. Words are those of the records: one vocabulary.
+//! Conversion between entries and rows. Names of values are those of the records.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::entry::{Entry, PathKey};
 
-/// In the order in which [`entry`] reads and [`with_columns`] gives them.
+/// Columns, in the order in which [`entry`] reads them and [`with_columns`] supplies them.
 pub(crate) const COLUMNS: &str = "at_s, host, far, local, direction, source, method, quantity, layer, rate_bps, low_bps, \
                                   high_bps, round_trip_ns, bytes";
 
@@ -26,10 +26,10 @@ pub(crate) fn with_columns<T>(
         &far,
         &local,
         &direction,
-        &word(&entry.source),
+        &record_name(&entry.source),
         &entry.method,
-        &word(&entry.quantity),
-        &word(&entry.layer),
+        &record_name(&entry.quantity),
+        &record_name(&entry.layer),
         &whole(entry.rate_bps),
         &whole(entry.low_bps),
         &whole(entry.high_bps),
@@ -56,12 +56,12 @@ pub(crate) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-/// Far and local address and direction as they stand in a row.
+/// Far address, local address and direction, as stored in a row.
 pub(crate) fn key(path: &PathKey) -> [String; 3] {
-    [path.far().to_string(), path.local().to_string(), word(&path.direction())]
+    [path.far().to_string(), path.local().to_string(), record_name(&path.direction())]
 }
 
-/// Reads far, local, direction from three columns in a row.
+/// Reads far address, local address and direction from three consecutive columns.
 pub(crate) fn path(row: &Row<'_>, first: usize) -> rusqlite::Result<PathKey> {
     let address = |column: usize| -> rusqlite::Result<std::net::IpAddr> {
         row.get::<_, String>(column)?.parse().map_err(|e| unreadable(column, e))
@@ -69,8 +69,8 @@ pub(crate) fn path(row: &Row<'_>, first: usize) -> rusqlite::Result<PathKey> {
     Ok(PathKey::new(address(first)?, address(first + 1)?, read(row, first + 2)?))
 }
 
-/// The name that a value has in records.
-pub(crate) fn word(value: &impl Serialize) -> String {
+/// Name of a value in records.
+pub(crate) fn record_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).ok();
     value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -83,7 +83,7 @@ fn unreadable(column: usize, why: impl Error + Send + Sync + 'static) -> rusqlit
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(why))
 }
 
-/// SQLite counts with a sign; nothing that is measured reaches that far.
+/// Converts a count to SQLite's signed integers, which exceed every measured value.
 pub(crate) fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Migrations from each version to the next; an empty file has version 0.
-const STEPS: [&str; 1] = ["
+const MIGRATIONS: [&str; 1] = ["
     CREATE TABLE entry (
         id INTEGER PRIMARY KEY,
         at_s REAL NOT NULL,
@@ -25,25 +25,26 @@ const STEPS: [&str; 1] = ["
 "];
 
 /// The version that this crate writes.
-pub(crate) const VERSION: i64 = STEPS.len() as i64;
+pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// Marks the file as ours (`PRAGMA application_id`): "LHhi".
-const APPLICATION: i64 = 0x4c48_6869;
+/// File identifier (`PRAGMA application_id`): "LHhi".
+const APPLICATION_ID: i64 = 0x4c48_6869;
 
-/// Whose file it is.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// An empty file, which belongs to no program.
+    /// An empty file without an application id.
     Empty,
-    /// Ours, of this version, which is not above [`VERSION`].
+    /// A history file with this version, at most [`VERSION`].
     Ours(i64),
-    /// Ours, of a version to come.
+    /// A history file with a later version.
     Newer(i64),
-    /// Another program's.
+    /// A database of another program.
     Foreign,
 }
 
-/// Looks what the file is; within a transaction, as it looks several times.
+/// Determines the format of the file. The caller holds a transaction, because the function queries the file several
+/// times.
 pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
@@ -51,8 +52,8 @@ pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
     let objects = number("SELECT COUNT(*) FROM sqlite_master")?;
     Ok(match (application, version) {
         (0, 0) if objects == 0 => Format::Empty,
-        (APPLICATION, version) if version > VERSION => Format::Newer(version),
-        (APPLICATION, version) if version > 0 => Format::Ours(version),
+        (APPLICATION_ID, version) if version > VERSION => Format::Newer(version),
+        (APPLICATION_ID, version) if version > 0 => Format::Ours(version),
         _ => Format::Foreign,
     })
 }
@@ -61,15 +62,15 @@ pub(crate) fn format(connection: &Connection) -> rusqlite::Result<Format> {
 /// unchanged.
 pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Looked at within the transaction: another process may have done it meanwhile.
+    // The format is read within the transaction, because another process may have migrated the file.
     let from = match format(&transaction)? {
         Format::Empty => 0,
         Format::Ours(version) => version,
         Format::Newer(_) | Format::Foreign => return Ok(()),
     };
-    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+    for step in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
         transaction.execute_batch(step)?;
     }
-    transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}"))?;
+    transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}"))?;
     transaction.commit()
 }

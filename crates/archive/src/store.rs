@@ -1,4 +1,4 @@
-//! The archive itself.
+//! The archive.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read as _};
@@ -11,18 +11,18 @@ use rusqlite::{Connection, OpenFlags, Row, ToSql, TransactionBehavior, params};
 use crate::entry::{Entry, Filter, PathKey, PathSummary};
 use crate::error::ArchiveError;
 use crate::place::Place;
-use crate::rows::{self, COLUMNS, count, key, with_columns, word};
+use crate::rows::{self, COLUMNS, count, key, record_name, with_columns};
 use crate::schema::{self, Format, VERSION};
 
-/// Entries kept of a path by one method of one quantity; the first written go. A thousand are years of daily tests, and more
-/// than predictors look back.
+/// Maximum entries per path, quantity and method; the oldest are removed first. A thousand entries cover years of daily
+/// tests and exceed the range of the predictors.
 pub const ENTRIES_MAX: u32 = 1000;
 
-/// How long to wait for another process; writing an entry takes milliseconds, on a slow disk some hundred.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum wait for the lock of another process. Writing an entry takes milliseconds, on a slow disk some hundred.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// First bytes of every SQLite database (sqlite.org/fileformat2.html, section 1.3).
-const HEADER: &[u8] = b"SQLite format 3\0";
+const SQLITE_HEADER: &[u8] = b"SQLite format 3\0";
 
 /// An open archive.
 #[derive(Debug)]
@@ -32,12 +32,13 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Where the archive of this user is.
+    /// Location of the user's archive.
     pub fn default_path() -> Place {
         Place::from_environment(|name| std::env::var_os(name))
     }
 
-    /// Opens the archive of this user and creates it if necessary; `None` where it is disabled or has no place.
+    /// Opens the user's archive and creates it if necessary; `None` if the history is disabled or the user has no home
+    /// directory.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -48,12 +49,12 @@ impl Archive {
         }
     }
 
-    /// Opens an archive for reading and adding; creates it with permissions for its owner only if it does not exist.
+    /// Opens an archive for reading and writing. A missing file is created with permissions for its owner only.
     ///
     /// # Errors
-    /// The file cannot be made or opened, is something else, or has a newer format.
+    /// The file cannot be created or opened, is not a history, or has a newer format.
     pub fn open(file: &Path) -> Result<Self, ArchiveError> {
-        // Absolute: for SQLite `:memory:` is no file.
+        // The path is absolute, because SQLite treats `:memory:` specially.
         let file = std::path::absolute(file).map_err(|source| ArchiveError::Make { path: file.to_owned(), source })?;
         make(&file).map_err(|source| ArchiveError::Make { path: file.clone(), source })?;
         let mut archive = Self::connect(file)?;
@@ -63,12 +64,12 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Opens an archive if it is there; `None` if it is not, or holds nothing yet.
+    /// Opens an existing archive; `None` if the file is missing or empty.
     ///
     /// # Errors
-    /// It cannot be opened, is something else, or has a newer format.
+    /// The file cannot be opened, is not a history, or has a newer format.
     pub fn open_existing(file: &Path) -> Result<Option<Self>, ArchiveError> {
-        // What else keeps it from being opened is for SQLite to say.
+        // SQLite reports all other errors of the file.
         if fs::metadata(file).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
             return Ok(None);
         }
@@ -82,7 +83,7 @@ impl Archive {
         Ok(Some(archive))
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -91,19 +92,20 @@ impl Archive {
         if is_other_than_sqlite(&file) {
             return Err(ArchiveError::Foreign { path: file });
         }
-        // A file that may only be read is opened for reading. One user of the connection, so no lock of its own.
+        // SQLite falls back to read-only for a file without write permission. The connection has a single user and
+        // needs no mutex.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&file, flags).map_err(|e| ArchiveError::of(&file, e))?;
         let archive = Self { connection, file };
-        archive.connection.busy_timeout(PATIENCE).map_err(|e| archive.error(e))?;
-        // What is forgotten is overwritten: names of hosts tell where somebody has been.
+        archive.connection.busy_timeout(LOCK_TIMEOUT).map_err(|e| archive.error(e))?;
+        // Deleted entries are overwritten, because host names reveal the user's activity.
         archive.connection.pragma_update(None, "secure_delete", true).map_err(|e| archive.error(e))?;
         Ok(archive)
     }
 
     fn format(&self) -> Result<Format, ArchiveError> {
         let path = self.file.clone();
-        // At one moment: another process may be about to make the tables.
+        // The transaction gives a consistent view, because another process may be creating the tables.
         let moment = self.connection.unchecked_transaction().map_err(|e| self.error(e))?;
         match schema::format(&moment).map_err(|e| self.error(e))? {
             Format::Newer(found) => Err(ArchiveError::Newer { path, found, known: VERSION }),
@@ -116,30 +118,30 @@ impl Archive {
         schema::prepare(&mut self.connection).map_err(|e| ArchiveError::of(&self.file, e))
     }
 
-    /// Adds entries, all or none, and lets go those that are more than [`ENTRIES_MAX`] of a path, quantity and method.
+    /// Adds all entries or none, and removes the oldest beyond [`ENTRIES_MAX`] per path, quantity and method.
     ///
     /// # Errors
-    /// It cannot be written; there is no room; another process is at it and does not end.
+    /// The file is not writable, the disk is full, or another process holds the lock beyond the timeout.
     pub fn add(&mut self, entries: &[Entry]) -> Result<(), ArchiveError> {
         add(&mut self.connection, entries).map_err(|e| ArchiveError::of(&self.file, e))
     }
 
-    /// The entries that fit, the oldest first.
+    /// Entries that match the filter, oldest first.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn entries(&self, filter: &Filter) -> Result<Vec<Entry>, ArchiveError> {
-        let sql = format!("SELECT {COLUMNS} FROM entry WHERE {FITS} ORDER BY at_s, id");
+        let sql = format!("SELECT {COLUMNS} FROM entry WHERE {FILTER_CONDITION} ORDER BY at_s, id");
         self.select(&sql, filter, rows::entry).map_err(|e| self.error(e))
     }
 
-    /// The paths of the entries that fit, the one used last first.
+    /// Paths of the entries that match the filter, most recently used first.
     ///
     /// # Errors
     /// Those of [`Self::entries`].
     pub fn paths(&self, filter: &Filter) -> Result<Vec<PathSummary>, ArchiveError> {
         let sql = format!(
-            "SELECT far, local, direction, COUNT(*), MIN(at_s), MAX(at_s) FROM entry WHERE {FITS} \
+            "SELECT far, local, direction, COUNT(*), MIN(at_s), MAX(at_s) FROM entry WHERE {FILTER_CONDITION} \
              GROUP BY far, local, direction ORDER BY MAX(at_s) DESC, far, local, direction"
         );
         let summary = |row: &Row<'_>| {
@@ -174,15 +176,15 @@ impl Archive {
         row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
         let [far, local, direction] = filter.path.as_ref().map(key).map_or_else(Default::default, |k| k.map(Some));
-        // An address has many spellings and a name one, apart from capitals and the dot of the root.
+        // An address is compared in canonical form. A name is compared without case and without the trailing dot.
         let host = filter.host.as_deref().map(|host| host.strip_suffix('.').unwrap_or(host));
         let address = host.and_then(|h| h.parse::<std::net::IpAddr>().ok()).map(|a| a.to_canonical().to_string());
         let values: [&dyn ToSql; 8] = [
             &far,
             &local,
             &direction,
-            &filter.quantity.as_ref().map(word),
-            &filter.layer.as_ref().map(word),
+            &filter.quantity.as_ref().map(record_name),
+            &filter.layer.as_ref().map(record_name),
             &filter.since_s,
             &host,
             &address,
@@ -200,36 +202,37 @@ impl Archive {
     }
 }
 
-/// SQL condition for a [`Filter`], whose parts are the values of [`Archive::select`].
-const FITS: &str = "(?1 IS NULL OR (far = ?1 AND local = ?2 AND direction = ?3)) \
+/// SQL condition for a [`Filter`], whose fields are the parameters of [`Archive::select`].
+const FILTER_CONDITION: &str = "(?1 IS NULL OR (far = ?1 AND local = ?2 AND direction = ?3)) \
      AND (?4 IS NULL OR quantity = ?4) \
      AND (?5 IS NULL OR layer = ?5) \
      AND (?6 IS NULL OR at_s >= ?6) \
      AND (?7 IS NULL OR (far, local, direction) IN \
          (SELECT far, local, direction FROM entry WHERE RTRIM(host, '.') = ?7 COLLATE NOCASE OR far = ?8))";
 
-/// Makes file and directories where they are missing, with no rights for others (the specification of XDG asks that of directories).
+/// Creates the missing file and directories without permissions for other users, as the XDG specification requires of
+/// directories.
 fn make(file: &Path) -> io::Result<()> {
     if let Some(directory) = file.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // SQLite would make the file with the rights that are usual, and gives its journal those of the file.
+    // SQLite would create the file with default permissions; its journal inherits those of the file.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Whether the file holds what is no database. SQLite takes a file that is shorter than its header for an empty one, and writes
-/// over it. What cannot be read is left to SQLite to judge.
+/// Whether the file has content that is not a database. SQLite treats a file shorter than its header as empty and
+/// overwrites it. Unreadable files are left to SQLite.
 fn is_other_than_sqlite(file: &Path) -> bool {
-    let mut begin = Vec::new();
-    let read = fs::File::open(file).and_then(|f| f.take(HEADER.len() as u64).read_to_end(&mut begin));
-    read.is_ok() && !begin.is_empty() && begin != HEADER
+    let mut start = Vec::new();
+    let read = fs::File::open(file).and_then(|f| f.take(SQLITE_HEADER.len() as u64).read_to_end(&mut start));
+    read.is_ok() && !start.is_empty() && start != SQLITE_HEADER
 }
 
 fn add(connection: &mut Connection, entries: &[Entry]) -> rusqlite::Result<()> {
-    // At once for writing: two that have begun to read would wait for each other in vain.
+    // An immediate write transaction avoids the deadlock of two processes that both read first.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut insert = transaction.prepare(&format!(
@@ -242,7 +245,7 @@ fn add(connection: &mut Connection, entries: &[Entry]) -> rusqlite::Result<()> {
         for entry in entries {
             with_columns(entry, |columns| insert.execute(columns))?;
             let [far, local, direction] = key(&entry.path);
-            trim.execute(params![far, local, direction, word(&entry.quantity), entry.method, ENTRIES_MAX])?;
+            trim.execute(params![far, local, direction, record_name(&entry.quantity), entry.method, ENTRIES_MAX])?;
         }
     }
     transaction.commit()

@@ -12,13 +12,13 @@ use tempfile::TempDir;
 
 use crate::{Archive, Entry, PathKey};
 
-/// An archive in a directory that goes with it.
-struct Place {
+/// An archive in a temporary directory.
+struct TestFile {
     directory: TempDir,
     file: PathBuf,
 }
 
-impl Place {
+impl TestFile {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("history.sqlite");
@@ -38,7 +38,7 @@ fn path(far: &str, local: &str) -> PathKey {
     PathKey::new(address(far), address(local), Direction::Up)
 }
 
-/// A test of the path to 192.0.2.7 from 198.51.100.3.
+/// A test of the path from 198.51.100.3 to 192.0.2.7.
 fn entry(at_s: f64, rate_bps: u64) -> Entry {
     Entry {
         at_s,

@@ -16,37 +16,38 @@ use crate::{BpfError, error, log};
 /// The compiled `bpf/classify.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classify.bpf.o"));
 
-/// Capabilities that loading needs (capabilities(7)).
-const TO_LOAD: &str = "CAP_BPF and CAP_NET_ADMIN";
+/// Capabilities required to load programs (capabilities(7)).
+const LOAD_CAPABILITIES: &str = "CAP_BPF and CAP_NET_ADMIN";
 
-/// Maximum size of the flow table in flows: the map then takes about 3 GB of kernel memory.
+/// Maximum size of the flow table in flows; the map then occupies about 3 GB of kernel memory.
 pub const FLOWS_MAX: u32 = 1 << 24;
 
-/// Each CPU of the kernel's LRU map keeps up to 128 free entries for itself, and an eviction frees up to 128 at a time
-/// (LOCAL_FREE_TARGET in kernel/bpf/bpf_lru_list.c). So many entries may not hold a flow.
+/// Extra map entries per CPU. Each CPU of the kernel's LRU map keeps up to 128 free entries, and an eviction frees up
+/// to 128 at a time (LOCAL_FREE_TARGET in kernel/bpf/bpf_lru_list.c), so these entries may hold no flow.
 const LRU_SLACK_PER_CPU: u32 = 256;
 
-/// Packets that match go to a class.
+/// A rule that assigns matching packets to a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The class.
     pub class: Handle,
-    /// Which packets.
+    /// Conditions.
     pub matches: Match,
 }
 
 /// Settings of a classifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The first that a packet meets decides.
+    /// Rules; the first one that a packet matches decides.
     pub rules: Vec<Rule>,
-    /// The class of packets that meet none; [`Handle::NONE`]: the filter does not match, and the next one is asked.
+    /// Class of packets that match no rule. With [`Handle::NONE`] the filter does not match, and the kernel evaluates
+    /// the next filter.
     pub default: Handle,
-    /// When a flow is an elephant.
+    /// Limits above which a flow is an elephant.
     pub sizes: SizeLimits,
 }
 
-/// A classifier in the kernel: program and maps. They go with the last of this and the filters that hold the program.
+/// A loaded classifier: program and maps. The kernel frees them with this value and the filters that use the program.
 #[derive(Debug)]
 pub struct Classifier {
     object: Object,
@@ -54,65 +55,66 @@ pub struct Classifier {
     id: u32,
 }
 
-/// Result of a packet in a trial run.
+/// Result of a trial run on one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// The class that it returned.
+    /// Class that the program returned.
     pub class: Handle,
-    /// Mean time of a run; in whole nanoseconds, as the kernel states it.
+    /// Mean run time, in whole nanoseconds.
     pub time: Duration,
 }
 
 impl Classifier {
-    /// Loads a classifier. One is needed for each direction of each device: flows are counted in each.
+    /// Loads a classifier. Each direction of each device needs its own classifier, because each counts its own flows.
     ///
     /// # Errors
-    /// No privilege (CAP_BPF and CAP_NET_ADMIN), a kernel without BPF or before 5.17, a cgroup that does not exist, too many
-    /// rules or flows, no memory.
+    /// Missing privilege (CAP_BPF and CAP_NET_ADMIN), a kernel without BPF or before 5.17, a cgroup that does not
+    /// exist, too many rules or flows, insufficient memory.
     pub fn load(settings: &Settings) -> Result<Self, BpfError> {
         if settings.sizes.flows > FLOWS_MAX {
-            return Err(BpfError::TooManyFlows { flows: settings.sizes.flows, most: FLOWS_MAX });
+            return Err(BpfError::TooManyFlows { flows: settings.sizes.flows, max: FLOWS_MAX });
         }
         let expanded = expand(settings)?;
         let cgroups: Vec<File> =
             expanded.cgroups.iter().map(|path| open_cgroup(path)).collect::<Result<_, BpfError>>()?;
-        log::listen();
+        log::capture();
         let object = prepare(settings, &expanded)?.load().map_err(|e| load_error(&e))?;
         fill(&object, settings, &expanded, &cgroups)?;
-        let program = object.progs().next().ok_or_else(|| broken("finding the program"))?;
+        let program = object.progs().next().ok_or_else(|| missing_part("finding the program"))?;
         let id = libbpf_rs::Program::id_from_fd(program.as_fd())
-            .map_err(|e| BpfError::failed("asking for the program's number", TO_LOAD, &e))?;
+            .map_err(|e| BpfError::failed("asking for the program's number", LOAD_CAPABILITIES, &e))?;
         let descriptor = program.as_fd().as_raw_fd();
         Ok(Self { object, descriptor, id })
     }
 
-    /// Descriptor of the program, to attach it with. It belongs to this value.
+    /// Descriptor of the program, for attaching it. This value owns the descriptor.
     pub fn descriptor(&self) -> i32 {
         self.descriptor
     }
 
-    /// The kernel's number of the program, as filters show it (TCA_BPF_ID).
+    /// Program id, as shown by filters (TCA_BPF_ID).
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Runs the program on an Ethernet frame of at least 14 bytes that nobody sends, `repeat` times in a row
-    /// (BPF_PROG_TEST_RUN). The program counts it like any other.
+    /// Runs the program `repeat` times on an Ethernet frame of at least 14 bytes, without sending it
+    /// (BPF_PROG_TEST_RUN). The program counts the frame.
     ///
     /// # Errors
-    /// The kernel's, for a frame that it does not take.
+    /// The kernel rejects the frame.
     pub fn try_frame(&self, frame: &[u8], repeat: u32) -> Result<Trial, BpfError> {
         self.run(ProgramInput { data_in: Some(frame), repeat, ..ProgramInput::default() })
     }
 
     pub(crate) fn run(&self, input: ProgramInput<'_>) -> Result<Trial, BpfError> {
-        let program = self.object.progs_mut().next().ok_or_else(|| broken("finding the program"))?;
-        let output =
-            program.test_run(input).map_err(|e| BpfError::failed("running the classifier on a frame", TO_LOAD, &e))?;
+        let program = self.object.progs_mut().next().ok_or_else(|| missing_part("finding the program"))?;
+        let output = program
+            .test_run(input)
+            .map_err(|e| BpfError::failed("running the classifier on a frame", LOAD_CAPABILITIES, &e))?;
         Ok(Trial { class: Handle::from_raw(output.return_value), time: output.duration })
     }
 
-    /// Sets the program's clock ahead, so that tests need not wait.
+    /// Advances the program's clock, so that tests need not wait.
     #[cfg(test)]
     pub(crate) fn set_clock_ahead(&self, by: Duration) {
         let map = self.object.maps().find(|map| map.name() == "classify.bss").unwrap();
@@ -120,9 +122,9 @@ impl Classifier {
     }
 }
 
-/// The object with the sizes of its maps and its settings.
+/// Opens the object with map sizes and settings.
 fn prepare(settings: &Settings, expanded: &Expanded) -> Result<OpenObject, BpfError> {
-    let failed = |e: &libbpf_rs::Error| BpfError::failed("preparing the classifier", TO_LOAD, e);
+    let failed = |e: &libbpf_rs::Error| BpfError::failed("preparing the classifier", LOAD_CAPABILITIES, e);
     let mut builder = ObjectBuilder::default();
     builder.name("classify").map_err(|e| failed(&e))?;
     let mut object = builder.open_memory(OBJECT).map_err(|e| failed(&e))?;
@@ -145,12 +147,12 @@ fn prepare(settings: &Settings, expanded: &Expanded) -> Result<OpenObject, BpfEr
     Ok(object)
 }
 
-/// Entries of the flow map, so that as many flows as are asked for are really remembered. Without a rule about size, none is.
+/// Number of entries of the flow map that guarantees the configured number of flows; 1 without rules by size.
 fn flow_entries(settings: &Settings) -> Result<u32, BpfError> {
     if settings.rules.iter().all(|rule| rule.matches.size.is_none()) {
         return Ok(1);
     }
-    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| BpfError::failed("counting CPUs", TO_LOAD, &e))?;
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|e| BpfError::failed("counting CPUs", LOAD_CAPABILITIES, &e))?;
     let slack = u32::try_from(cpus).unwrap_or(u32::MAX).saturating_mul(LRU_SLACK_PER_CPU);
     Ok(settings.sizes.flows.saturating_add(slack))
 }
@@ -161,14 +163,14 @@ fn fill(object: &Object, settings: &Settings, expanded: &Expanded, cgroups: &[Fi
     let tables: [(&str, Vec<Vec<u8>>); 3] = [
         ("rules", expanded.rules.iter().map(|rule| rule.to_bytes()).collect()),
         ("classes", classes.map(|class| class.as_raw().to_ne_bytes().to_vec()).collect()),
-        // The map takes a descriptor and holds the cgroup from then on.
+        // The map takes a descriptor and then holds a reference to the cgroup.
         ("cgroups", cgroups.iter().map(|cgroup| cgroup.as_raw_fd().to_ne_bytes().to_vec()).collect()),
     ];
     for (name, values) in tables {
-        let map = object.maps().find(|map| map.name() == name).ok_or_else(|| broken("finding a map"))?;
+        let map = object.maps().find(|map| map.name() == name).ok_or_else(|| missing_part("finding a map"))?;
         for (index, value) in (0_u32..).zip(values) {
             map.update(&index.to_ne_bytes(), &value, MapFlags::ANY)
-                .map_err(|e| BpfError::failed("filling the classifier's maps", TO_LOAD, &e))?;
+                .map_err(|e| BpfError::failed("filling the classifier's maps", LOAD_CAPABILITIES, &e))?;
         }
     }
     Ok(())
@@ -184,7 +186,7 @@ fn open_cgroup(path: &str) -> Result<File, BpfError> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").map_err(|e| failed(e.to_string()))?;
     let root = cgroup_root(&mounts).ok_or_else(|| failed("no version 2 hierarchy is mounted".to_owned()))?;
     let directory = File::open(root.join(relative)).map_err(|e| failed(e.to_string()))?;
-    // A plain file of the hierarchy would be refused by the map with a message that explains nothing.
+    // The map would reject a regular file of the hierarchy with an unclear error.
     match directory.metadata() {
         Ok(data) if data.is_dir() => Ok(directory),
         Ok(_) => Err(failed("it is a file".to_owned())),
@@ -192,7 +194,7 @@ fn open_cgroup(path: &str) -> Result<File, BpfError> {
     }
 }
 
-/// Where the version 2 hierarchy is mounted (fstab(5), as in /proc/mounts).
+/// Mount point of the version 2 hierarchy (fstab(5), as in /proc/mounts).
 fn cgroup_root(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -201,15 +203,15 @@ fn cgroup_root(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// Why the kernel did not take the program.
+/// Determines why the kernel rejected the program.
 fn load_error(refusal: &libbpf_rs::Error) -> BpfError {
     let log = log::last_warnings();
-    let error = BpfError::failed("loading the classifier, whose maps take kernel memory", TO_LOAD, refusal);
+    let error = BpfError::failed("loading the classifier, whose maps take kernel memory", LOAD_CAPABILITIES, refusal);
     let BpfError::System { operation, source } = error else { return error };
     if source.kind() == io::ErrorKind::OutOfMemory {
         return BpfError::System { operation, source };
     }
-    // Only now, because asking takes a few trial programs.
+    // The checks load trial programs, so they run only after a failure.
     match supported() {
         (false, _) => BpfError::Missing,
         (_, false) => BpfError::TooOld,
@@ -217,14 +219,14 @@ fn load_error(refusal: &libbpf_rs::Error) -> BpfError {
     }
 }
 
-/// Whether the kernel knows classifiers, and whether they may call bpf_loop.
+/// Whether the kernel supports classifiers, and whether it has the helper bpf_loop.
 fn supported() -> (bool, bool) {
     let classifiers = ProgramType::SchedCls.is_supported().unwrap_or(true);
     (classifiers, ProgramType::SchedCls.is_helper_supported(BPF_FUNC_loop).unwrap_or(true))
 }
 
-/// The object lacks what its source has: cannot happen to a build that passed its tests.
-fn broken(operation: &'static str) -> BpfError {
+/// Error for an object that lacks a part of its source; a tested build never returns it.
+fn missing_part(operation: &'static str) -> BpfError {
     BpfError::System {
         operation,
         source: error::as_io(&libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound))),

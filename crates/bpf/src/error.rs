@@ -39,20 +39,20 @@ pub enum BpfError {
         reason: String,
     },
     /// The matches expand to too many rules.
-    #[error("the matches expand to {rules} rules, more than {most}; networks and ports of one match multiply")]
+    #[error("the matches expand to {rules} rules, more than {max}; networks and ports of one match multiply")]
     TooManyRules {
         /// Number of rules.
         rules: usize,
         /// Maximum number.
-        most: usize,
+        max: usize,
     },
     /// The flow table would be too large.
-    #[error("flow table size = {flows} is out of range (0-{most})")]
+    #[error("flow table size = {flows} is out of range (0-{max})")]
     TooManyFlows {
         /// Requested number of flows.
         flows: u32,
         /// Maximum number.
-        most: u32,
+        max: u32,
     },
     /// There is no such program, or it is not the classifier.
     #[error("BPF program {program} is not a classifier of this version of longhaul, or was unloaded")]
@@ -71,7 +71,7 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// A failed operation that needs `capabilities`.
+    /// Error of an operation that needs `capabilities`.
     pub(crate) fn failed(operation: &'static str, capabilities: &'static str, error: &libbpf_rs::Error) -> Self {
         Self::from_io(operation, capabilities, as_io(error))
     }
@@ -87,7 +87,7 @@ impl BpfError {
     }
 }
 
-/// The kernel's answer in an error of libbpf, which shows its kind and its text only.
+/// I/O error equivalent of an error of libbpf, which exposes only its kind and text.
 pub(crate) fn as_io(error: &libbpf_rs::Error) -> io::Error {
     const KINDS: [(ErrorKind, io::ErrorKind); 3] = [
         (ErrorKind::PermissionDenied, io::ErrorKind::PermissionDenied),

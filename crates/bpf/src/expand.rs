@@ -1,4 +1,5 @@
-//! From matches to rules: a rule of the program has one network and one range of ports each, so lists multiply.
+//! Expansion of matches to rules. A rule of the program has at most one network and one port range per field, so that
+//! lists multiply.
 
 use ipnet::IpNet;
 use shaping::{Match, Traffic};
@@ -6,10 +7,10 @@ use shaping::{Match, Traffic};
 use crate::layout::{self, Rule};
 use crate::{BpfError, Settings};
 
-/// Maximum number of rules of a program. A packet without a match is compared with all of them.
+/// Maximum number of rules of a program. A packet without a match is compared with all rules.
 pub const RULES_MAX: usize = 4096;
 
-/// The rules that the program walks, in order, and the cgroups that they name by index.
+/// Rules of the program in evaluation order, and the cgroups to which they refer by index.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expanded {
     pub(crate) rules: Vec<Rule>,
@@ -23,7 +24,7 @@ pub(crate) struct Expanded {
 pub(crate) fn expand(settings: &Settings) -> Result<Expanded, BpfError> {
     let rules = settings.rules.iter().map(|rule| count(&rule.matches)).fold(0, usize::saturating_add);
     if rules > RULES_MAX {
-        return Err(BpfError::TooManyRules { rules, most: RULES_MAX });
+        return Err(BpfError::TooManyRules { rules, max: RULES_MAX });
     }
     let mut expanded = Expanded::default();
     for (origin, rule) in (1..).zip(&settings.rules) {
@@ -33,7 +34,7 @@ pub(crate) fn expand(settings: &Settings) -> Result<Expanded, BpfError> {
     Ok(expanded)
 }
 
-/// How many rules a match comes to, or a few more: pairs of networks of different families are none.
+/// Upper bound of the number of rules of a match. Pairs of networks of different families yield no rule.
 fn count(matches: &Match) -> usize {
     let lists =
         [matches.from.len(), matches.to.len(), matches.from_ports.len(), matches.to_ports.len(), matches.ports.len()];
@@ -41,37 +42,37 @@ fn count(matches: &Match) -> usize {
 }
 
 impl Expanded {
-    /// Conditions that all rules of a match share.
+    /// Conditions common to all rules of a match.
     fn common(&mut self, origin: u32, matches: &Match) -> Rule {
         let mut rule = Rule { origin, ..Rule::default() };
         if let Some(protocol) = matches.protocol {
             rule.protocol = protocol;
-            rule.asks |= layout::ASKS_PROTOCOL;
+            rule.conditions |= layout::MATCH_PROTOCOL;
         }
         if !matches.dscp.is_empty() {
             rule.dscp = matches.dscp.iter().filter_map(|&point| 1_u64.checked_shl(point.into())).fold(0, |a, b| a | b);
-            rule.asks |= layout::ASKS_DSCP;
+            rule.conditions |= layout::MATCH_DSCP;
         }
         if let Some(user) = matches.user {
             rule.user = user;
-            rule.asks |= layout::ASKS_USER;
+            rule.conditions |= layout::MATCH_USER;
         }
         if let Some(path) = &matches.cgroup {
             rule.cgroup = self.cgroup(path);
-            rule.asks |= layout::ASKS_CGROUP;
+            rule.conditions |= layout::MATCH_CGROUP;
         }
-        rule.asks |= match matches.size {
-            Some(Traffic::Mouse) => layout::ASKS_MOUSE,
-            Some(Traffic::Elephant) => layout::ASKS_ELEPHANT,
+        rule.conditions |= match matches.size {
+            Some(Traffic::Mouse) => layout::MATCH_MOUSE,
+            Some(Traffic::Elephant) => layout::MATCH_ELEPHANT,
             None => 0,
         };
         rule
     }
 
-    /// The index of a cgroup.
+    /// Index of a cgroup, which is added if necessary.
     fn cgroup(&mut self, path: &str) -> u32 {
-        let known = self.cgroups.iter().position(|other| other == path);
-        known.unwrap_or_else(|| {
+        let existing = self.cgroups.iter().position(|other| other == path);
+        existing.unwrap_or_else(|| {
             self.cgroups.push(path.to_owned());
             self.cgroups.len() - 1
         }) as u32
@@ -86,15 +87,15 @@ impl Expanded {
                     for to_ports in choices(&matches.to_ports) {
                         for ports in choices(&matches.ports) {
                             let mut rule = rule;
-                            let wanted = [
-                                (from_ports, layout::ASKS_FROM_PORTS, &mut rule.from_ports),
-                                (to_ports, layout::ASKS_TO_PORTS, &mut rule.to_ports),
-                                (ports, layout::ASKS_PORTS, &mut rule.ports),
+                            let ranges = [
+                                (from_ports, layout::MATCH_FROM_PORTS, &mut rule.from_ports),
+                                (to_ports, layout::MATCH_TO_PORTS, &mut rule.to_ports),
+                                (ports, layout::MATCH_PORTS, &mut rule.ports),
                             ];
-                            for (range, asks, place) in wanted {
+                            for (range, conditions, place) in ranges {
                                 if let Some(range) = range {
                                     *place = [*range.start(), *range.end()];
-                                    rule.asks |= asks;
+                                    rule.conditions |= conditions;
                                 }
                             }
                             self.rules.push(rule);
@@ -106,12 +107,12 @@ impl Expanded {
     }
 }
 
-/// Each entry of a list; of an empty one, once nothing: any will do.
+/// Entries of a list; for an empty list a single `None`, which matches anything.
 fn choices<T>(list: &[T]) -> impl Iterator<Item = Option<&T>> {
     list.iter().map(Some).chain(list.is_empty().then_some(None))
 }
 
-/// The rule between two networks; none if no packet can have both addresses.
+/// Rule for two networks; `None` if no packet can have both addresses.
 fn with_networks(mut rule: Rule, from: Option<&IpNet>, to: Option<&IpNet>) -> Option<Rule> {
     for (network, address, mask) in [(from, &mut rule.from, &mut rule.from_mask), (to, &mut rule.to, &mut rule.to_mask)]
     {
@@ -121,7 +122,7 @@ fn with_networks(mut rule: Rule, from: Option<&IpNet>, to: Option<&IpNet>) -> Op
             return None;
         }
         rule.family = family;
-        rule.asks |= layout::ASKS_FAMILY;
+        rule.conditions |= layout::MATCH_FAMILY;
         *mask = layout::mask(network.addr(), network.prefix_len());
         *address = layout::mapped(network.network());
     }

@@ -10,57 +10,57 @@ use tc::Handle;
 use crate::layout::{self, Flow, FlowKey, Limits};
 use crate::{BpfError, log};
 
-/// Capabilities that reading needs (capabilities(7)): programs and maps are found by id.
-const TO_READ: &str = "CAP_SYS_ADMIN";
-const READING: &str = "reading the classifier's counters";
+/// Capabilities required to look up programs and maps by id (capabilities(7)).
+const READ_CAPABILITIES: &str = "CAP_SYS_ADMIN";
+const READ_OPERATION: &str = "reading the classifier's counters";
 
 /// Counters of a classifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// How long it ran; `None` if the kernel never counted ([`RunTimeStatistics`]).
+    /// Run time; `None` if the kernel never measured it ([`RunTimeStatistics`]).
     pub run_time: Option<RunTime>,
-    /// Packets that met no rule.
+    /// Packets that matched no rule.
     pub default: Hits,
     /// Packets by rule, in the order of [`Settings::rules`](crate::Settings::rules).
     pub rules: Vec<Hits>,
-    /// Flows that are mice. Only flows whose size decides are known.
+    /// Number of mice. Only flows that reached a rule by size are counted.
     pub mice: u64,
-    /// Flows that are elephants.
+    /// Number of elephants.
     pub elephants: u64,
-    /// Flows that have been silent too long, but are not yet forgotten.
+    /// Number of flows past the idle timeout that are still in the map.
     pub idle: u64,
-    /// Entries of the flow map: more than [`SizeLimits::flows`](shaping::SizeLimits::flows), as some stay empty.
+    /// Entries of the flow map. They exceed [`SizeLimits::flows`](shaping::SizeLimits::flows), because some stay empty.
     pub flow_entries: u32,
 }
 
 impl Counters {
-    /// Packets that the program has seen.
+    /// Packets that the program has processed.
     pub fn packets(&self) -> u64 {
         self.rules.iter().map(|hits| hits.packets).sum::<u64>() + self.default.packets
     }
 }
 
-/// Time that the kernel took, while statistics were on.
+/// Run time of the program while statistics were enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunTime {
-    /// Packets.
+    /// Number of packets.
     pub runs: u64,
-    /// Nanoseconds for all of them.
+    /// Total nanoseconds.
     pub total_ns: u64,
 }
 
-/// Packets that a rule decided.
+/// Packets that a rule classified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hits {
-    /// Where they went.
+    /// Class of the rule.
     pub class: Handle,
-    /// How many packet buffers; a super-packet is one.
+    /// Number of packet buffers; a super-packet counts as one.
     pub packets: u64,
-    /// Bytes on the wire, from the Ethernet header on where there is one.
+    /// Bytes on the wire, including the Ethernet header if there is one.
     pub bytes: u64,
 }
 
-/// A flow that is remembered.
+/// A flow in the flow map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowEntry {
     /// Source.
@@ -69,24 +69,24 @@ pub struct FlowEntry {
     pub to: IpAddr,
     /// Source port; 0 for protocols without ports and for fragments.
     pub from_port: u16,
-    /// Destination port; 0 likewise.
+    /// Destination port; 0 for protocols without ports and for fragments.
     pub to_port: u16,
     /// IP protocol number.
     pub protocol: u8,
-    /// Bytes since the flow started, or since it was last idle.
+    /// Bytes since the flow started or was last idle.
     pub bytes: u64,
     /// Whether it is an elephant now.
     pub elephant: bool,
     /// Whether the idle timeout has passed: the next packet starts the flow again.
     pub idle: bool,
-    /// Nanoseconds since its last packet.
+    /// Nanoseconds since the last packet.
     pub seen_ns_ago: u64,
 }
 
-/// Reads what the classifier with this program number has done.
+/// Reads the counters of the classifier with this program id.
 ///
 /// # Errors
-/// No such classifier; no privilege (CAP_SYS_ADMIN).
+/// No such classifier; missing privilege (CAP_SYS_ADMIN).
 pub fn counters(program: u32) -> Result<Counters, BpfError> {
     let info = find(program)?;
     let maps = Maps::of(&info)?;
@@ -108,41 +108,41 @@ pub fn counters(program: u32) -> Result<Counters, BpfError> {
     })
 }
 
-/// Reads the flows that the classifier with this program number remembers, in no order.
+/// Reads the flows of the classifier with this program id, in no particular order.
 ///
 /// # Errors
-/// No such classifier; no privilege (CAP_SYS_ADMIN).
+/// No such classifier; missing privilege (CAP_SYS_ADMIN).
 pub fn flows(program: u32) -> Result<Vec<FlowEntry>, BpfError> {
     Maps::of(&find(program)?)?.flows()
 }
 
-/// While one is held, the kernel takes the run time of all BPF programs (BPF_ENABLE_STATS), which costs each of them some
-/// tens of nanoseconds a run.
+/// Enables run-time statistics for all BPF programs while the value exists (BPF_ENABLE_STATS). They cost each program
+/// some tens of nanoseconds per run.
 #[derive(Debug)]
 pub struct RunTimeStatistics {
     _held: OwnedFd,
 }
 
 impl RunTimeStatistics {
-    /// Switches the statistics on.
+    /// Enables the statistics.
     ///
     /// # Errors
-    /// No privilege (CAP_SYS_ADMIN); a kernel before 5.8.
+    /// Missing privilege (CAP_SYS_ADMIN); a kernel before 5.8.
     pub fn enable() -> Result<Self, BpfError> {
         let held = kernel::time_bpf_programs()
-            .map_err(|e| BpfError::from_io("switching BPF run-time statistics on", TO_READ, e))?;
+            .map_err(|e| BpfError::from_io("switching BPF run-time statistics on", READ_CAPABILITIES, e))?;
         Ok(Self { _held: held })
     }
 }
 
 fn failed(error: &libbpf_rs::Error) -> BpfError {
-    BpfError::failed(READING, TO_READ, error)
+    BpfError::failed(READ_OPERATION, READ_CAPABILITIES, error)
 }
 
-/// The program, if it is one of ours.
+/// Finds the program if it is a classifier of longhaul.
 fn find(program: u32) -> Result<ProgramInfo, BpfError> {
-    log::listen();
-    // Held so that the number stays this program's; the iterator below does not say why it ended.
+    log::capture();
+    // The descriptor keeps the id assigned to this program; the iterator below does not report errors.
     let _held = Program::fd_from_id(program).map_err(|e| {
         if e.kind() == libbpf_rs::ErrorKind::NotFound { BpfError::NotOurs { program } } else { failed(&e) }
     })?;
@@ -178,8 +178,8 @@ impl Maps {
         if map.key_size() as usize != FlowKey::SIZE || map.value_size() as usize != Flow::SIZE {
             return Err(strange());
         }
-        // One batch with room for all: libbpf-rs takes a batch that is not full for the last one, and the kernel ends a
-        // batch where the next bucket no longer fits.
+        // One batch must hold all entries: libbpf-rs treats a partial batch as the last one, and the kernel ends a
+        // batch before a bucket that does not fit.
         let batch = map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY).map_err(|e| failed(&e))?;
         let entries: Vec<(Vec<u8>, Vec<u8>)> = batch.collect();
         let now = kernel::uptime_ns();
@@ -206,7 +206,7 @@ fn entry(key: FlowKey, flow: Flow, now: u64, idle_ns: u64) -> FlowEntry {
     }
 }
 
-/// Class and counts of one origin; each CPU has its own counts.
+/// Class and counters of one rule, summed over the CPUs.
 fn read_hits(classes: &MapHandle, hits: &MapHandle, index: u32, program: u32) -> Result<Hits, BpfError> {
     let strange = || BpfError::NotOurs { program };
     let key = index.to_ne_bytes();

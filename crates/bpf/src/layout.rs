@@ -1,24 +1,24 @@
-//! The structures that the program and its maps have in common with the loader, as bytes (`bpf/classify.bpf.c`).
+//! Structures shared by the program (`bpf/classify.bpf.c`), its maps and the loader, as bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use shaping::SizeLimits;
 
-pub(crate) const ASKS_FAMILY: u16 = 0x001;
-pub(crate) const ASKS_PROTOCOL: u16 = 0x002;
-pub(crate) const ASKS_FROM_PORTS: u16 = 0x004;
-pub(crate) const ASKS_TO_PORTS: u16 = 0x008;
-pub(crate) const ASKS_PORTS: u16 = 0x010;
-pub(crate) const ASKS_DSCP: u16 = 0x020;
-pub(crate) const ASKS_CGROUP: u16 = 0x040;
-pub(crate) const ASKS_USER: u16 = 0x080;
-pub(crate) const ASKS_MOUSE: u16 = 0x100;
-pub(crate) const ASKS_ELEPHANT: u16 = 0x200;
+pub(crate) const MATCH_FAMILY: u16 = 0x001;
+pub(crate) const MATCH_PROTOCOL: u16 = 0x002;
+pub(crate) const MATCH_FROM_PORTS: u16 = 0x004;
+pub(crate) const MATCH_TO_PORTS: u16 = 0x008;
+pub(crate) const MATCH_PORTS: u16 = 0x010;
+pub(crate) const MATCH_DSCP: u16 = 0x020;
+pub(crate) const MATCH_CGROUP: u16 = 0x040;
+pub(crate) const MATCH_USER: u16 = 0x080;
+pub(crate) const MATCH_MOUSE: u16 = 0x100;
+pub(crate) const MATCH_ELEPHANT: u16 = 0x200;
 
-/// Windows in the time that a flow must be above the rate. The rate is the mean of a window, so that the gaps of a
-/// sender that fills its window once a round trip do not count, as long as the time is some round trips long.
-const WINDOWS: u32 = 4;
+/// Number of averaging windows in the time for which a flow must exceed the rate. Averaging over a window hides the
+/// gaps of a sender that fills its window once per round trip, if the window spans several round trips.
+const WINDOWS_PER_LIMIT: u32 = 4;
 
 /// A rule of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Rule {
     pub(crate) from_ports: [u16; 2],
     pub(crate) to_ports: [u16; 2],
     pub(crate) ports: [u16; 2],
-    pub(crate) asks: u16,
+    pub(crate) conditions: u16,
     pub(crate) protocol: u8,
     pub(crate) family: u8,
 }
@@ -55,21 +55,21 @@ impl Rule {
         for port in [self.from_ports, self.to_ports, self.ports].as_flattened() {
             bytes.extend(port.to_ne_bytes());
         }
-        bytes.extend(self.asks.to_ne_bytes());
+        bytes.extend(self.conditions.to_ne_bytes());
         bytes.extend([self.protocol, self.family]);
         bytes.resize(Self::SIZE, 0);
         bytes
     }
 }
 
-/// `struct settings`: when a flow is an elephant, and how many rules there are.
+/// `struct settings`: limits of a mouse, and the number of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) bytes: u64,
-    /// In bytes per second.
+    /// Maximum rate of a mouse in bytes per second.
     pub(crate) rate: u64,
     pub(crate) above_ns: u64,
-    /// 0: the rate does not matter.
+    /// Averaging window in nanoseconds; 0: no rate limit.
     pub(crate) window_ns: u64,
     pub(crate) idle_ns: u64,
     pub(crate) rules: u32,
@@ -81,8 +81,8 @@ impl Limits {
 
     pub(crate) fn new(sizes: &SizeLimits, rules: u32) -> Self {
         let (rate, above) = sizes.above.map_or((0, Duration::ZERO), |(rate, time)| (rate.as_bytes_per_second(), time));
-        // A nanosecond more, so that so many windows are longer than the time.
-        let window = sizes.above.map_or(0, |_| (nanos(above / WINDOWS) + 1).max(1_000));
+        // An extra nanosecond makes the windows together longer than the time.
+        let window = sizes.above.map_or(0, |_| (nanos(above / WINDOWS_PER_LIMIT) + 1).max(1_000));
         Self {
             bytes: sizes.bytes.map_or(u64::MAX, |bytes| bytes.as_u64()),
             rate,
@@ -103,7 +103,7 @@ impl Limits {
         bytes
     }
 
-    /// After how much silence the program that has these settings takes a flow for a new one.
+    /// Idle timeout in nanoseconds in the settings of a program.
     pub(crate) fn idle_from(bytes: &[u8]) -> Option<u64> {
         number(bytes, 32)
     }
@@ -142,7 +142,7 @@ impl FlowKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) bytes: u64,
-    /// On the clock of `bpf_ktime_get_ns`.
+    /// Time of the last packet on the clock of `bpf_ktime_get_ns`.
     pub(crate) seen_ns: u64,
     pub(crate) elephant: bool,
 }
@@ -165,7 +165,7 @@ fn address(bytes: &[u8; 16]) -> IpAddr {
     Ipv6Addr::from(*bytes).to_canonical()
 }
 
-/// An address as the program has it: of IPv4 the one that is mapped into IPv6 (RFC 4291, section 2.5.5.2).
+/// Address in the program's form: IPv4 addresses are mapped into IPv6 (RFC 4291, section 2.5.5.2).
 pub(crate) fn mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

@@ -1,10 +1,10 @@
-//! The BPF programs of longhaul, and what loads them into the kernel.
+//! The BPF programs of longhaul and their loader.
 //!
-//! [`Classifier`] is the classifier of `longhaul shape` (`bpf/classify.bpf.c`): it returns the class of the first rule that a
-//! packet meets, and remembers flows by their size. Attaching it is route netlink's affair (`kernel`). What a loaded
-//! one has seen, also one that another process loaded, [`counters`] and [`flows`] read.
+//! [`Classifier`] is the classifier of `longhaul shape` (`bpf/classify.bpf.c`): it returns the class of the first rule
+//! that a packet matches, and tracks flows by size. Route netlink attaches it (`kernel`). [`counters`] and [`flows`]
+//! read the state of a loaded classifier, including one that another process loaded.
 //!
-//! The system calls are libbpf's.
+//! libbpf makes the system calls.
 
 mod classifier;
 pub mod congestion;

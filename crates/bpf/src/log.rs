@@ -6,15 +6,15 @@ use std::sync::Once;
 use libbpf_rs::{PrintLevel, set_print};
 
 thread_local! {
-    /// Warnings of libbpf since [`listen`], on the thread that called it.
+    /// Warnings of libbpf since [`capture`] was called on this thread.
     static WARNINGS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Maximum lines of a verifier's log that are shown: the last ones name the refused instruction.
-const LOG_LINES: usize = 25;
+/// Maximum lines of the verifier's log in an error. The last lines name the rejected instruction.
+const LOG_LINES_MAX: usize = 25;
 
-/// Sends all that libbpf prints to `tracing` from now on, and forgets earlier warnings.
-pub(crate) fn listen() {
+/// Redirects the output of libbpf to `tracing`, and clears the warnings of this thread.
+pub(crate) fn capture() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         set_print(Some((PrintLevel::Debug, print)));
@@ -22,17 +22,17 @@ pub(crate) fn listen() {
     WARNINGS.with_borrow_mut(String::clear);
 }
 
-/// The last lines of libbpf's warnings on this thread; the verifier's log is one of them.
+/// The last lines of libbpf's warnings on this thread, which include the verifier's log.
 pub(crate) fn last_warnings() -> String {
     WARNINGS.with_borrow(|text| {
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+        lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
     })
 }
 
 fn print(level: PrintLevel, text: String) {
     match level {
-        // A warning of libbpf is the explanation of an error that the caller reports.
+        // Warnings of libbpf explain an error that the caller reports.
         PrintLevel::Warn => {
             tracing::debug!("libbpf: {}", text.trim_end());
             WARNINGS.with_borrow_mut(|warnings| warnings.push_str(&text));

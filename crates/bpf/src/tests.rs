@@ -1,4 +1,5 @@
-//! The loaded program on hand-made frames (BPF_PROG_TEST_RUN). It takes root; without, each test says that it is skipped.
+//! Tests of the loaded program on constructed frames (BPF_PROG_TEST_RUN). They need root; without it each test reports
+//! that it is skipped.
 
 mod frame;
 
@@ -21,19 +22,19 @@ fn class(number: u16) -> Handle {
     Handle::new(1, number)
 }
 
-/// The match numbered n, from 1 on, leads to class 1:n.
+/// Settings in which match n, counted from 1, leads to class 1:n.
 fn by_order(matches: &[Match]) -> Settings {
     let rules = (1..).zip(matches).map(|(n, matches)| Rule { class: class(n), matches: matches.clone() });
     Settings { rules: rules.collect(), default: DEFAULT, sizes: SizeLimits::default() }
 }
 
-/// All that is IP by size.
+/// Settings that classify all IP packets by flow size.
 fn by_size(sizes: SizeLimits) -> Settings {
     let rule = |class, size| Rule { class, matches: Match { size: Some(size), ..Match::default() } };
     Settings { rules: vec![rule(MICE, Traffic::Mouse), rule(ELEPHANTS, Traffic::Elephant)], default: DEFAULT, sizes }
 }
 
-/// Loads it, or says why the test is skipped.
+/// Loads the classifier, or prints why the test is skipped.
 fn load(settings: &Settings) -> Option<Classifier> {
     match Classifier::load(settings) {
         Err(BpfError::Privilege { .. }) => {
@@ -72,7 +73,7 @@ fn networks_match_by_prefix_in_both_families_and_lists_are_alternatives() {
     let to = |frame: Frame, to: &str| Frame { to: to.parse().unwrap(), ..frame };
     assert_eq!(run(&classifier, &to(Frame::default(), "10.0.0.3")), class(3));
     assert_eq!(run(&classifier, &to(Frame::v6(), "2001:db8::3")), class(4));
-    // On the wire a mapped address is IPv6.
+    // A mapped address in a packet is an IPv6 address.
     assert_eq!(run(&classifier, &to(from("::ffff:192.0.2.1"), "2001:db8::3")), class(4));
 }
 
@@ -114,7 +115,7 @@ fn all_conditions_of_a_match_hold_and_the_first_match_wins() {
 }
 
 #[test]
-fn code_points_match_whatever_the_congestion_bits_say() {
+fn code_points_match_independently_of_the_ecn_bits() {
     let settings =
         by_order(&[Match { dscp: vec![0, 46], ..Match::default() }, Match { dscp: vec![63, 8], ..Match::default() }]);
     let Some(classifier) = load(&settings) else { return };
@@ -126,7 +127,7 @@ fn code_points_match_whatever_the_congestion_bits_say() {
 }
 
 #[test]
-fn a_match_that_gives_nothing_takes_what_is_not_ip_too() {
+fn a_match_without_conditions_includes_other_protocols_than_ip() {
     let settings = by_order(&[Match { protocol: Some(TCP), ..Match::default() }, Match::default()]);
     let Some(classifier) = load(&settings) else { return };
     let mut arp = vec![2; 12];
@@ -138,7 +139,7 @@ fn a_match_that_gives_nothing_takes_what_is_not_ip_too() {
 }
 
 #[test]
-fn options_and_tags_stand_before_the_ports_and_do_not_hide_them() {
+fn options_and_tags_do_not_hide_the_ports() {
     let settings = by_order(&[Match { to_ports: vec![2000..=2000], ..Match::default() }]);
     let Some(classifier) = load(&settings) else { return };
     assert_eq!(run(&classifier, &Frame { options: 10, ..Frame::default() }), class(1));
@@ -150,7 +151,7 @@ fn options_and_tags_stand_before_the_ports_and_do_not_hide_them() {
 }
 
 #[test]
-fn all_fragments_of_a_datagram_go_one_way() {
+fn all_fragments_of_a_datagram_get_one_class() {
     let settings = by_order(&[
         Match { to_ports: vec![2000..=2000], ..Match::default() },
         Match { protocol: Some(UDP), ..Match::default() },
@@ -161,7 +162,7 @@ fn all_fragments_of_a_datagram_go_one_way() {
         let [high, low] = fragment.to_be_bytes();
         Frame { protocol: UDP, extensions: vec![(FRAGMENT, vec![0, 0, high, low, 1, 2, 3, 4])], ..Frame::v6() }
     };
-    // Unfragmented, and "do not fragment"; an atomic fragment (RFC 6946).
+    // Unfragmented, with "do not fragment", and an atomic fragment (RFC 6946).
     for frame in [v4(0), v4(0x4000), v6(0)] {
         assert_eq!(run(&classifier, &frame), class(1));
     }
@@ -198,7 +199,7 @@ fn icmp_has_no_ports() {
 }
 
 #[test]
-fn a_flow_is_an_elephant_with_the_packet_that_passes_the_limit() {
+fn a_flow_becomes_an_elephant_with_the_packet_that_exceeds_the_limit() {
     let Some(classifier) = load(&by_size(SizeLimits { bytes: Some(Bytes::new(10_000)), ..SizeLimits::default() }))
     else {
         return;
@@ -208,7 +209,7 @@ fn a_flow_is_an_elephant_with_the_packet_that_passes_the_limit() {
             assert_eq!(run(&classifier, &frame), MICE, "packet {packet}");
         }
         assert_eq!(run(&classifier, &frame), ELEPHANTS);
-        // Another port, protocol or direction is another flow.
+        // A different port, protocol or direction makes a different flow.
         for other in [
             Frame { from_port: 1001, ..frame.clone() },
             Frame { protocol: UDP, ..frame.clone() },
@@ -220,54 +221,54 @@ fn a_flow_is_an_elephant_with_the_packet_that_passes_the_limit() {
 }
 
 #[test]
-fn an_elephant_that_was_silent_is_a_mouse_again() {
+fn an_idle_elephant_becomes_a_mouse_again() {
     let limits = SizeLimits { bytes: Some(Bytes::new(150)), idle: Duration::from_secs(5), ..SizeLimits::default() };
     let Some(classifier) = load(&by_size(limits)) else { return };
     let frame = Frame::default();
     assert_eq!([run(&classifier, &frame), run(&classifier, &frame)], [MICE, ELEPHANTS]);
     classifier.set_clock_ahead(Duration::from_secs(4));
     assert_eq!(run(&classifier, &frame), ELEPHANTS);
-    // A second after 4 is not idle; more than 5 after the last packet is.
+    // A gap of 4 s is below the idle time of 5 s, and a gap of 6 s is above.
     classifier.set_clock_ahead(Duration::from_secs(10));
     assert_eq!([run(&classifier, &frame), run(&classifier, &frame)], [MICE, ELEPHANTS]);
 }
 
-/// Sends a packet of 1000 bytes every `gap` for `seconds`, and says after how much of the program's time the flow was an
-/// elephant. To the jumps comes what the test itself takes.
+/// Sends packets of 1000 bytes every `gap` for `seconds`, and returns the time in the program's clock after which the
+/// flow was an elephant. The result includes the run time of the test.
 fn elephant_after(classifier: &Classifier, start: Duration, gap: Duration, seconds: u64) -> Option<Duration> {
-    let began = Instant::now();
+    let started = Instant::now();
     let packets = Duration::from_secs(seconds).as_nanos() / gap.as_nanos();
     let at = (0..packets as u32).map(|n| gap * n).find(|&at| {
         classifier.set_clock_ahead(start + at);
         run(classifier, &Frame { length: 1000, ..Frame::default() }) == ELEPHANTS
     });
-    at.map(|at| at + began.elapsed())
+    at.map(|at| at + started.elapsed())
 }
 
 #[test]
-fn a_flow_is_an_elephant_after_so_long_above_the_rate() {
-    // 1000 bytes every 8 ms are 1 Mb/s.
+fn a_flow_becomes_an_elephant_after_the_time_above_the_rate() {
+    // 1000 bytes every 8 ms give 1 Mb/s.
     let above = Some((Rate::from_bps(1_000_000), Duration::from_secs(4)));
     let limits = SizeLimits { bytes: None, above, ..SizeLimits::default() };
     let Some(classifier) = load(&by_size(limits)) else { return };
     assert_eq!(elephant_after(&classifier, Duration::ZERO, Duration::from_millis(9), 30), None);
     let after = elephant_after(&classifier, Duration::from_secs(100), Duration::from_millis(7), 30).unwrap();
-    // A window more would be a second more.
+    // One window more would take one second more.
     assert!(after >= Duration::from_secs(4) && after < Duration::from_secs(5), "{after:?}");
 }
 
 #[test]
-fn time_above_the_rate_counts_only_in_one_piece() {
+fn time_above_the_rate_must_be_continuous() {
     let above = Some((Rate::from_bps(1_000_000), Duration::from_secs(4)));
     let Some(classifier) = load(&by_size(SizeLimits { bytes: None, above, ..SizeLimits::default() })) else { return };
     for start in (0..30).step_by(6) {
-        // 3 s above, then a pause of 3 s, which is not yet idle.
+        // 3 s above the rate, then a pause of 3 s, which is shorter than the idle time.
         let start = Duration::from_secs(start);
         assert_eq!(elephant_after(&classifier, start, Duration::from_millis(5), 3), None);
     }
 }
 
-/// The kernel's `struct __sk_buff` with nothing set but the length on the wire.
+/// The kernel's `struct __sk_buff` with only the wire length set.
 fn context(wire_length: u32) -> Vec<u8> {
     let mut context = vec![0; 192];
     context[160..164].copy_from_slice(&wire_length.to_ne_bytes());
@@ -286,14 +287,14 @@ fn a_super_packet_counts_with_the_headers_of_all_its_segments() {
 }
 
 #[test]
-fn ten_thousand_flows_are_counted_each_by_itself() {
+fn ten_thousand_flows_are_counted_separately() {
     let limits = SizeLimits { bytes: Some(Bytes::new(250)), flows: 10_000, ..SizeLimits::default() };
     let Some(classifier) = load(&by_size(limits)) else { return };
     let flow = |n: u16| {
         let base = if n.is_multiple_of(2) { Frame::default() } else { Frame::v6() };
         Frame { from_port: n, protocol: if n.is_multiple_of(3) { UDP } else { TCP }, ..base }
     };
-    // Every fifth flow sends three packets, the others two: in rounds, as they would share a link.
+    // Every fifth flow sends three packets and the others two, interleaved as on a shared link.
     for round in 0..3 {
         for n in (0..10_000).filter(|n| round < 2 || n % 5 == 0) {
             let expected = if round < 2 { MICE } else { ELEPHANTS };
@@ -316,7 +317,7 @@ fn ten_thousand_flows_are_counted_each_by_itself() {
 }
 
 #[test]
-fn the_flow_map_is_bounded_and_forgets_the_longest_silent() {
+fn the_flow_map_is_bounded_and_evicts_the_longest_idle_flow() {
     let Some(classifier) = load(&by_size(SizeLimits { flows: 1000, ..SizeLimits::default() })) else { return };
     let entries = counters(classifier.id()).unwrap().flow_entries;
     let total = 60_000_u16;
@@ -325,13 +326,13 @@ fn the_flow_map_is_bounded_and_forgets_the_longest_silent() {
     }
     let kept = flows(classifier.id()).unwrap();
     assert!(kept.len() <= entries as usize, "{} of {entries}", kept.len());
-    // The last thousand are all there.
+    // The last thousand flows must all be present.
     let recent = kept.iter().filter(|flow| flow.from_port >= total - 1000).count();
     assert_eq!(recent, 1000);
 }
 
 #[test]
-fn a_flow_that_no_rule_weighs_takes_no_room() {
+fn a_flow_that_no_size_rule_examines_is_not_stored() {
     let mut settings = by_size(SizeLimits::default());
     let first = Match { to_ports: vec![2000..=2000], ..Match::default() };
     settings.rules.insert(0, Rule { class: class(9), matches: first });
@@ -344,7 +345,7 @@ fn a_flow_that_no_rule_weighs_takes_no_room() {
 
 #[test]
 fn forwarded_packets_belong_to_no_user_and_no_cgroup() {
-    // 65534 is what the kernel says of packets without a socket; the frames of a trial have none of a user's.
+    // The kernel reports user 65534 for packets without a socket, such as the frames of a trial run.
     let settings = by_order(&[
         Match { user: Some(65_534), ..Match::default() },
         Match { cgroup: Some("/".to_owned()), user: Some(1), ..Match::default() },
@@ -363,7 +364,7 @@ fn a_cgroup_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn as_many_rules_as_allowed_are_walked_and_more_are_refused() {
+fn the_maximum_number_of_rules_works_and_more_are_refused() {
     let mut last = Match { from: nets(&["192.0.2.0/24"; 64]), ..Match::default() };
     last.to_ports = (1..=64).map(|n| n * 10..=n * 10).collect();
     let settings = by_order(&[last.clone()]);
@@ -373,17 +374,17 @@ fn as_many_rules_as_allowed_are_walked_and_more_are_refused() {
         assert_eq!(run(&classifier, &Frame { to_port: 641, ..from("192.0.2.9") }), DEFAULT);
     }
     let error = Classifier::load(&by_order(&[last, Match::default()])).unwrap_err();
-    assert!(matches!(error, BpfError::TooManyRules { rules: 4097, most: 4096 }), "{error}");
+    assert!(matches!(error, BpfError::TooManyRules { rules: 4097, max: 4096 }), "{error}");
 }
 
 #[test]
-fn more_flows_than_memory_should_hold_are_refused() {
+fn a_flow_table_above_the_maximum_is_refused() {
     let error = Classifier::load(&by_size(SizeLimits { flows: u32::MAX, ..SizeLimits::default() })).unwrap_err();
     assert!(matches!(error, BpfError::TooManyFlows { flows: u32::MAX, .. }), "{error}");
 }
 
 #[test]
-fn a_program_that_is_gone_is_not_ours() {
+fn a_removed_program_is_not_a_classifier() {
     let Some(classifier) = load(&by_order(&[])) else { return };
     let id = classifier.id();
     assert_eq!(counters(id).unwrap().packets(), 0);
@@ -393,7 +394,7 @@ fn a_program_that_is_gone_is_not_ours() {
 }
 
 #[test]
-fn the_kernel_times_the_program_while_statistics_are_held() {
+fn the_kernel_measures_run_time_while_statistics_are_enabled() {
     let Some(classifier) = load(&by_order(&[])) else { return };
     run(&classifier, &Frame::default());
     let held = RunTimeStatistics::enable().unwrap();
@@ -404,7 +405,7 @@ fn the_kernel_times_the_program_while_statistics_are_held() {
     assert!(time.total_ns > 0);
 }
 
-/// Frames that are right up to somewhere and then arbitrary or cut, so that all of the parser is reached.
+/// Frames that are valid up to a random byte and then arbitrary or truncated, so that they reach all of the parser.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let base = prop_oneof![
         Just(Frame::default()),
@@ -424,7 +425,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn no_bytes_lead_out_of_the_listed_classes() {
+fn every_frame_gets_a_configured_class() {
     let settings = by_order(&[
         Match { from: nets(&["10.0.0.0/8", "2001:db8::/32"]), to_ports: vec![1..=2000], ..Match::default() },
         Match { dscp: (0..32).collect(), size: Some(Traffic::Mouse), ..Match::default() },
@@ -433,7 +434,7 @@ fn no_bytes_lead_out_of_the_listed_classes() {
     let Some(classifier) = load(&settings) else { return };
     let arbitrary = prop::collection::vec(any::<u8>(), 15..200);
     proptest!(ProptestConfig::with_cases(4000), |(bytes in prop_oneof![damaged(), arbitrary])| {
-        // The kernel itself refuses to make a packet of an IP frame whose header is cut off.
+        // The kernel rejects an IP frame with a truncated header.
         if let Ok(trial) = classifier.try_frame(&bytes, 1) {
             prop_assert!([DEFAULT, class(1), class(2), class(3)].contains(&trial.class), "{:?}", trial.class);
         } else {

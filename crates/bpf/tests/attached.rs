@@ -1,5 +1,5 @@
-//! The classifier behind a filter of HTB on the loopback device of a namespace: what the kernel's sockets send. The truth is
-//! what `tc` shows of the classes. Needs root; says so and ends otherwise.
+//! Tests of the classifier in a filter of HTB on the loopback device of a namespace, with traffic of the kernel's
+//! sockets. The reference is the output of `tc` for the classes. The tests need root and are skipped otherwise.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 use std::fs;
@@ -19,7 +19,7 @@ const DEFAULT: Handle = Handle::new(1, 0xff);
 const FIRST: Handle = Handle::new(1, 1);
 const SECOND: Handle = Handle::new(1, 2);
 
-/// A namespace whose loopback device has three classes, and a classifier that chooses among them.
+/// A namespace whose loopback device has three classes, and a classifier that selects among them.
 fn attached(rules: Vec<Rule>, sizes: SizeLimits) -> Option<(Namespace, Classifier)> {
     let namespace = match Namespace::new() {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
@@ -38,7 +38,7 @@ fn attached(rules: Vec<Rule>, sizes: SizeLimits) -> Option<(Namespace, Classifie
     Some((namespace, classifier))
 }
 
-/// RTM_NEWTFILTER on the loopback device (index 1) below `1:`, as rtnetlink(7) and linux/pkt_cls.h lay it out.
+/// Sends RTM_NEWTFILTER for the loopback device (index 1) below `1:`, as defined by rtnetlink(7) and linux/pkt_cls.h.
 fn attach(descriptor: i32) -> io::Result<()> {
     let mut options = attribute(6, &descriptor.to_ne_bytes());
     options.extend(attribute(7, b"classify\0"));
@@ -51,7 +51,7 @@ fn attach(descriptor: i32) -> io::Result<()> {
     body.extend(attribute(2, &options));
     let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
     message.extend(44_u16.to_ne_bytes());
-    // Request, acknowledge, exclusive, create.
+    // NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL, NLM_F_CREATE.
     message.extend(0x605_u16.to_ne_bytes());
     message.extend([0; 8]);
     message.extend(body);
@@ -76,17 +76,17 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 /// Bytes and packets of a class, from `tc -s class show`.
 fn class_bytes(namespace: &Namespace, class: Handle) -> (u64, u64) {
     let text = namespace.iproute(&format!("tc -s class show dev lo classid {class}")).unwrap();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let sent = words.iter().position(|&word| word == "Sent").unwrap();
-    (words[sent + 1].parse().unwrap(), words[sent + 3].parse().unwrap())
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let sent = fields.iter().position(|&field| field == "Sent").unwrap();
+    (fields[sent + 1].parse().unwrap(), fields[sent + 3].parse().unwrap())
 }
 
-/// Sends a datagram to port 9999 from a shell that first does what `before` says.
+/// Sends a datagram to port 9999 from a shell that first runs `before`.
 fn send_from_shell(namespace: &Namespace, wrapper: &[&str], before: &str) {
     let script = format!("{before} echo 1234567 >/dev/udp/127.0.0.1/9999");
-    let mut words = wrapper.iter().copied().chain(["bash", "-c", &script]);
-    let mut command = Command::new(words.next().unwrap());
-    let mut child = namespace.start(command.args(words)).unwrap();
+    let mut fields = wrapper.iter().copied().chain(["bash", "-c", &script]);
+    let mut command = Command::new(fields.next().unwrap());
+    let mut child = namespace.start(command.args(fields)).unwrap();
     assert!(child.wait().unwrap().success());
 }
 
@@ -95,7 +95,7 @@ fn rule(class: Handle, matches: Match) -> Rule {
 }
 
 #[test]
-fn traffic_of_a_user_and_of_a_cgroup_is_told_apart() {
+fn traffic_is_classified_by_user_and_cgroup() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     let Some(root) = mounts.lines().find_map(|line| line.split(' ').nth(1).filter(|_| line.contains(" cgroup2 ")))
     else {
@@ -113,12 +113,12 @@ fn traffic_of_a_user_and_of_a_cgroup_is_told_apart() {
         rule(SECOND, Match { user: Some(1234), ..Match::default() }),
     ];
     if let Some((namespace, _classifier)) = attached(rules, SizeLimits::default()) {
-        // So that no ICMP error comes back.
+        // The receiver prevents ICMP errors.
         let _receiver = namespace.run(|| UdpSocket::bind("127.0.0.1:9999")).unwrap().unwrap();
         send_from_shell(&namespace, &[], "");
         send_from_shell(&namespace, &["setpriv", "--reuid=1234"], "");
         send_from_shell(&namespace, &[], &format!("echo $$ >{below}/cgroup.procs;"));
-        // 14 + 20 + 8 bytes of headers, and 8 of text.
+        // 42 bytes of headers (14 + 20 + 8), and 8 bytes of text.
         for class in [DEFAULT, FIRST, SECOND] {
             assert_eq!(class_bytes(&namespace, class), (50, 1), "{class}");
         }
@@ -128,7 +128,7 @@ fn traffic_of_a_user_and_of_a_cgroup_is_told_apart() {
 }
 
 #[test]
-fn a_transfer_leaves_the_class_of_mice_and_bytes_are_those_of_the_class() {
+fn a_transfer_becomes_an_elephant_and_bytes_equal_those_of_the_class() {
     let size = |class, size| rule(class, Match { size: Some(size), ..Match::default() });
     let limits = SizeLimits { bytes: Some(Bytes::new(1_000_000)), ..SizeLimits::default() };
     let rules = vec![size(FIRST, Traffic::Mouse), size(SECOND, Traffic::Elephant)];
@@ -143,9 +143,9 @@ fn a_transfer_leaves_the_class_of_mice_and_bytes_are_those_of_the_class() {
             sender.join().unwrap().unwrap();
         })
         .unwrap();
-    // Acknowledgements, and what the transfer sent as a mouse: at most 1 MB, of which the last super-packet may have been
-    // the elephant's first. It has two segments where one fills 64 kB (net.ipv4.tcp_min_tso_segs), each of 65 483 bytes and 66
-    // of headers on a device with an MTU of 65 536.
+    // The class of mice has the acknowledgements and the first 1 MB of the transfer; the super-packet that exceeds the
+    // limit may already belong to the elephant. A super-packet has two segments even if one segment fills 64 kB
+    // (net.ipv4.tcp_min_tso_segs). Each segment has 65 483 bytes and 66 bytes of headers at an MTU of 65 536.
     let super_packet = 2 * 65_549;
     let (mice, _) = class_bytes(&namespace, FIRST);
     let (elephants, _) = class_bytes(&namespace, SECOND);

@@ -1,11 +1,11 @@
-/// Smallest window that an algorithm chooses by itself, in packets.
-pub const MIN_WINDOW: u32 = 2;
+/// Minimum congestion window that an algorithm sets, in packets.
+pub const WINDOW_PACKETS_MIN: u32 = 2;
 
-/// State of a TCP connection, for any congestion control. Names and units of the kernel's struct tcp_sock in
-/// parentheses.
+/// State of a TCP connection that all congestion controls share. Parentheses give the names of the kernel's struct
+/// tcp_sock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// Time of what happens now, in microseconds from any origin (`tcp_mstamp`).
+    /// Current time in microseconds from any origin (`tcp_mstamp`).
     pub now_us: u64,
     /// Congestion window in packets (`snd_cwnd`).
     pub window: u32,
@@ -13,39 +13,40 @@ pub struct Connection {
     pub window_count: u32,
     /// Slow start threshold in packets (`snd_ssthresh`).
     pub threshold: u32,
-    /// Largest window (`snd_cwnd_clamp`).
+    /// Maximum window in packets (`snd_cwnd_clamp`).
     pub clamp: u32,
-    /// Window before the last reduction (`prior_cwnd`).
+    /// Window in packets before the last reduction (`prior_cwnd`).
     pub prior_window: u32,
-    /// Packets delivered in all, modulo 2^32 (`delivered`).
+    /// Total packets delivered, modulo 2^32 (`delivered`).
     pub delivered: u32,
-    /// Whether the window, not the application or the receiver, holds the sender back (`tcp_is_cwnd_limited`).
+    /// Whether the congestion window limits the sender, and not the application or the receiver
+    /// (`tcp_is_cwnd_limited`).
     pub limited: bool,
-    /// Whether nothing is amiss (`TCP_CA_Open`).
+    /// Whether the connection has neither disorder nor loss (`TCP_CA_Open`).
     pub open: bool,
-    /// Whether something came out of order, and nothing is thought lost (`TCP_CA_Disorder`).
+    /// Whether packets arrived out of order, without assumed loss (`TCP_CA_Disorder`).
     pub disorder: bool,
 }
 
 /// Information from one acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// Packets that it acknowledges.
+    /// Number of acknowledged packets.
     pub packets: u32,
-    /// Round trip of the youngest of them in microseconds; `None` when it was sent twice.
+    /// Round-trip time of the most recently sent of these packets in microseconds; `None` if it was retransmitted.
     pub rtt_us: Option<u32>,
-    /// Packets that were delivered between sending that packet and now: those in flight when it was sent.
+    /// Packets delivered since that packet was sent, which equals the packets in flight at its transmission.
     pub flight: u32,
 }
 
 impl Connection {
-    /// A connection with the initial window of RFC 6928, at time zero.
+    /// Creates a connection with the initial window of RFC 6928, at time zero.
     pub fn new() -> Self {
         Self {
             now_us: 0,
             window: 10,
             window_count: 0,
-            // TCP_INFINITE_SSTHRESH of the kernel.
+            // Value of TCP_INFINITE_SSTHRESH in the kernel.
             threshold: 0x7fff_ffff,
             clamp: u32::MAX,
             prior_window: 0,
@@ -56,14 +57,15 @@ impl Connection {
         }
     }
 
-    /// Slow start by as many packets as were acknowledged (RFC 5681, 3.1; RFC 3465); gives those beyond the threshold.
+    /// Slow start by the number of acknowledged packets (RFC 5681, 3.1; RFC 3465). Returns the packets beyond the
+    /// threshold.
     pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
         let used = acked.min(self.threshold.saturating_sub(self.window));
         self.window = (self.window + used).min(self.clamp);
         acked - used
     }
 
-    /// The window to go back to when a reduction was for nothing (tcp_reno_undo_cwnd).
+    /// Window to restore after a spurious reduction (tcp_reno_undo_cwnd).
     pub(crate) fn before_reduction(&self) -> u32 {
         self.window.max(self.prior_window)
     }

@@ -1,43 +1,44 @@
 //! H-TCP: D. Leith, R. Shorten, draft-leith-tcp-htcp; R. Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks",
 //! PFLDnet 2004.
 
-use crate::connection::{Ack, Connection, MIN_WINDOW};
+use crate::connection::{Ack, Connection, WINDOW_PACKETS_MIN};
 
-/// alpha and beta in 1/128.
+/// Fixed-point unit of alpha and beta: 1/128.
 const ONE: u64 = 128;
-const BETA_LEAST: u32 = 64;
+const BETA_MIN: u32 = 64;
 /// 0.8, rounded down.
-const BETA_MOST: u32 = 102;
-/// So long after a congestion the increase is that of Reno (the draft's Delta_L).
-const LOW_US: u64 = 1_000_000;
-/// Round trip at which scaling changes nothing.
-const REFERENCE_US: u64 = 100_000;
+const BETA_MAX: u32 = 102;
+/// Time after a congestion event with the increase of Reno (the draft's Delta_L).
+const RENO_PERIOD_US: u64 = 1_000_000;
+/// Round-trip time at which scaling has no effect.
+const REFERENCE_RTT_US: u64 = 100_000;
 /// Round-trip time below which the queue cannot be separated from the hosts' own delays.
-const SHORT_US: u32 = 10_000;
-/// Larger steps of the round trip are no queue.
-const RISE_US: u32 = 20_000;
+const SHORT_RTT_US: u32 = 10_000;
+/// Larger steps of the round-trip time do not indicate a queue.
+const RTT_STEP_US_MAX: u32 = 20_000;
 
 /// Parameters of H-TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HtcpSettings {
-    /// The increase grows with the round trip, so that flows of different round trips grow alike.
+    /// Whether the increase is proportional to the round-trip time, for fairness between flows of different round-trip
+    /// times.
     pub rtt_scaling: bool,
-    /// The decrease follows from the queue: RTTmin / RTTmax, within 0.5 and 0.8.
+    /// Whether the decrease factor is RTTmin / RTTmax, within 0.5 and 0.8.
     pub adaptive_backoff: bool,
-    /// The decrease is a half where the throughput has changed by more than a fifth.
+    /// Whether the decrease factor is 0.5 after the throughput has changed by more than a fifth.
     pub bandwidth_switch: bool,
-    /// Granularity of times in microseconds, as a clock in jiffies has; 0: none.
+    /// Granularity of times in microseconds, to emulate a clock in jiffies; 0: exact.
     pub tick_us: u32,
 }
 
 impl Default for HtcpSettings {
-    /// Those of Linux, with exact times.
+    /// Defaults of Linux, with exact times.
     fn default() -> Self {
         Self { rtt_scaling: true, adaptive_backoff: true, bandwidth_switch: true, tick_us: 0 }
     }
 }
 
-/// The state of one connection.
+/// State of one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Htcp {
     congestion_us: u64,
@@ -61,26 +62,26 @@ impl Htcp {
     /// State of a new connection.
     pub fn new(settings: &HtcpSettings, c: &Connection) -> Self {
         let now = settings.ticks(c.now_us);
-        Self { alpha: ONE as u32, beta: BETA_LEAST, congestion_us: now, counted_us: now, ..Self::default() }
+        Self { alpha: ONE as u32, beta: BETA_MIN, congestion_us: now, counted_us: now, ..Self::default() }
     }
 
-    /// Packets by which the window grows each round trip.
+    /// Increase of the window per round trip in packets.
     pub fn alpha(&self) -> f64 {
         f64::from(self.alpha) / ONE as f64
     }
 
-    /// Factor of decrease.
+    /// Decrease factor.
     pub fn beta(&self) -> f64 {
         f64::from(self.beta) / ONE as f64
     }
 
-    /// An acknowledgement: round trip and throughput are measured, then the window changed, if the connection is in no recovery.
+    /// Processes an acknowledgement: measures round-trip time and throughput, and changes the window outside recovery.
     pub fn ack(&mut self, settings: &HtcpSettings, connection: &mut Connection, ack: Ack) {
         self.measure(settings, connection, ack);
         self.avoid(settings, connection, ack.packets);
     }
 
-    /// The kernel's `pkts_acked`: also during recovery.
+    /// Equivalent of the kernel's `pkts_acked`, which also runs during recovery.
     pub fn measure(&mut self, settings: &HtcpSettings, c: &Connection, ack: Ack) {
         self.measure_rtt(settings, c, ack.rtt_us);
         if settings.bandwidth_switch {
@@ -94,7 +95,7 @@ impl Htcp {
 
     fn measure_rtt(&mut self, settings: &HtcpSettings, c: &Connection, rtt_us: Option<u32>) {
         let Some(rtt) = rtt_us.filter(|rtt| *rtt > 0) else { return };
-        // Of a round trip, other than of a time, the kernel counts a tick that has begun (usecs_to_jiffies).
+        // The kernel rounds round-trip times up to whole ticks (usecs_to_jiffies), and other times down.
         let rtt = u64::from(rtt).next_multiple_of(u64::from(settings.tick_us.max(1))) as u32;
         if self.min_rtt_us == 0 || rtt < self.min_rtt_us {
             self.min_rtt_us = rtt;
@@ -103,12 +104,12 @@ impl Htcp {
             return;
         }
         self.max_rtt_us = self.max_rtt_us.max(self.min_rtt_us);
-        if rtt > self.max_rtt_us && rtt <= self.max_rtt_us.wrapping_add(RISE_US) {
+        if rtt > self.max_rtt_us && rtt <= self.max_rtt_us.wrapping_add(RTT_STEP_US_MAX) {
             self.max_rtt_us = rtt;
         }
     }
 
-    /// The throughput, over about a window at a time.
+    /// Measures the throughput over about one window at a time.
     fn measure_rate(&mut self, settings: &HtcpSettings, c: &Connection, acked: u32) {
         let now = settings.ticks(c.now_us);
         let time = now.saturating_sub(self.counted_us);
@@ -123,7 +124,7 @@ impl Htcp {
             return;
         }
         let rate = (u64::from(self.packets) * 1_000_000 / time) as u32;
-        // Until the fourth round trip after a congestion the throughput is what the path gives.
+        // Until the fourth round trip after a congestion event the throughput equals the capacity of the path.
         if self.since(settings, c) < 4 * u64::from(self.min_rtt_us) {
             (self.rate, self.max_rate) = (rate, rate);
         } else {
@@ -134,7 +135,7 @@ impl Htcp {
         self.counted_us = now;
     }
 
-    /// The kernel's `cong_avoid`.
+    /// Equivalent of the kernel's `cong_avoid`.
     pub fn avoid(&mut self, settings: &HtcpSettings, c: &mut Connection, acked: u32) {
         if !c.limited {
             return;
@@ -157,18 +158,19 @@ impl Htcp {
         self.set_alpha(settings, c);
     }
 
-    /// alpha(D) = 1 + 10 (D - D_L) + ((D - D_L) / 2)^2, times the round trip over 100 ms, times 2 (1 - beta).
+    /// alpha(D) = 1 + 10 (D - D_L) + ((D - D_L) / 2)^2, multiplied by the round-trip time over 100 ms and by 2 (1 -
+    /// beta).
     fn set_alpha(&mut self, settings: &HtcpSettings, c: &Connection) {
         let since = self.since(settings, c);
         let mut factor = ONE;
-        if since > LOW_US {
-            let us = (since - LOW_US).min(1 << 32);
+        if since > RENO_PERIOD_US {
+            let us = (since - RENO_PERIOD_US).min(1 << 32);
             let ms = us / 1000;
             factor += 10 * us * ONE / 1_000_000 + ms * ms * (ONE / 4) / 1_000_000;
         }
         if settings.rtt_scaling && self.min_rtt_us > 0 {
-            let rtt = u64::from(self.min_rtt_us).clamp(REFERENCE_US / 10, 2 * REFERENCE_US);
-            factor = (factor * rtt / REFERENCE_US).max(ONE);
+            let rtt = u64::from(self.min_rtt_us).clamp(REFERENCE_RTT_US / 10, 2 * REFERENCE_RTT_US);
+            factor = (factor * rtt / REFERENCE_RTT_US).max(ONE);
         }
         self.alpha = (2 * factor * (ONE - u64::from(self.beta)) / ONE).min(1 << 30) as u32;
     }
@@ -178,17 +180,17 @@ impl Htcp {
             let (now, old) = (u64::from(self.max_rate), u64::from(self.old_max_rate));
             self.old_max_rate = self.max_rate;
             if 5 * now < 4 * old || 5 * now > 6 * old {
-                self.beta = BETA_LEAST;
+                self.beta = BETA_MIN;
                 self.adaptive = false;
                 return;
             }
         }
-        if settings.adaptive_backoff && self.adaptive && self.min_rtt_us > SHORT_US && self.max_rtt_us > 0 {
+        if settings.adaptive_backoff && self.adaptive && self.min_rtt_us > SHORT_RTT_US && self.max_rtt_us > 0 {
             let beta = u64::from(self.min_rtt_us) * ONE / u64::from(self.max_rtt_us);
-            self.beta = (beta as u32).clamp(BETA_LEAST, BETA_MOST);
+            self.beta = (beta as u32).clamp(BETA_MIN, BETA_MAX);
             return;
         }
-        self.beta = BETA_LEAST;
+        self.beta = BETA_MIN;
         self.adaptive = true;
     }
 
@@ -196,15 +198,15 @@ impl Htcp {
     pub fn after_loss(&mut self, settings: &HtcpSettings, c: &Connection) -> u32 {
         self.set_beta(settings);
         self.set_alpha(settings, c);
-        // Slowly forgets the largest round trip, for routes change.
+        // Decays the largest round-trip time slowly, because routes change.
         if self.min_rtt_us > 0 && self.max_rtt_us > self.min_rtt_us {
             let above = u64::from(self.max_rtt_us - self.min_rtt_us) * 95 / 100;
             self.max_rtt_us = self.min_rtt_us + above as u32;
         }
-        ((u64::from(c.window) * u64::from(self.beta) / ONE) as u32).max(MIN_WINDOW)
+        ((u64::from(c.window) * u64::from(self.beta) / ONE) as u32).max(WINDOW_PACKETS_MIN)
     }
 
-    /// The connection enters recovery, after [`Htcp::after_loss`]: what an undo would bring back is kept.
+    /// Starts recovery, after [`Htcp::after_loss`], and saves the state for an undo.
     pub fn congestion(&mut self, settings: &HtcpSettings, c: &Connection) {
         self.undo_us = self.congestion_us;
         self.undo_max_rtt_us = self.max_rtt_us;
@@ -213,7 +215,7 @@ impl Htcp {
         self.ended = false;
     }
 
-    /// Ends the recovery: the time since the congestion starts to count.
+    /// Ends recovery; the time since the congestion event starts to count.
     pub fn open(&mut self, settings: &HtcpSettings, c: &Connection) {
         if self.ended || self.undo_us == 0 {
             return;
@@ -223,7 +225,7 @@ impl Htcp {
         self.congestion_us = settings.ticks(c.now_us);
     }
 
-    /// Window after a reduction that was for nothing.
+    /// Window after a spurious reduction.
     pub fn undo(&mut self, c: &Connection) -> u32 {
         if self.undo_us > 0 {
             self.congestion_us = self.undo_us;

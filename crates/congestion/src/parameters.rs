@@ -8,14 +8,14 @@ use units::parse_duration;
 
 use crate::{FastSettings, HtcpSettings};
 
-/// Windows of more packets are not seen.
+/// Maximum alpha in packets; larger windows do not occur in practice.
 const ALPHA_MAX: u32 = 1_000_000;
 const PERIOD_MAX: Duration = Duration::from_secs(10);
 const THRESHOLD_MAX: Duration = Duration::from_secs(10);
-/// A jiffy of the coarsest kernel (HZ = 100).
+/// Maximum tick: one jiffy of the coarsest kernel (HZ = 100).
 const TICK_MAX: Duration = Duration::from_millis(10);
-/// A mean that forgets more slowly would outlive connections.
-const AVERAGE_LEAST_MAX: f64 = 65_536.0;
+/// Maximum divisor of a sample's weight. A mean with a smaller weight would adapt more slowly than connections last.
+const AVERAGE_DIVISOR_MAX: f64 = 65_536.0;
 
 /// A congestion control of longhaul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Algorithm {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Fast, Self::Htcp];
 
-    /// Its name without parameters.
+    /// Name without parameters.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -38,7 +38,7 @@ impl Algorithm {
         }
     }
 
-    /// Description of the algorithm, in a line.
+    /// One-line description of the algorithm.
     pub fn about(self) -> &'static str {
         match self {
             Self::Fast => "FAST TCP (Jin, Wei, Low 2004): keeps alpha packets queued, by the round trip's delay",
@@ -46,7 +46,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of a name such as `fast` or `fast_a200`.
+    /// Algorithm whose name starts `name`, such as `fast` or `fast_a200`.
     pub fn of_name(name: &str) -> Option<Self> {
         let family = name.split(['_', '.']).next().unwrap_or(name);
         Self::ALL.into_iter().find(|a| a.name() == family)
@@ -65,9 +65,9 @@ pub enum Settings {
 /// A parameter and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
+    /// Name.
     pub key: &'static str,
-    /// Its value, as [`Settings::set`] reads it.
+    /// Value in the syntax of [`Settings::set`].
     pub value: String,
     /// Effect of the parameter.
     pub meaning: &'static str,
@@ -100,7 +100,7 @@ pub enum ParameterError {
 }
 
 impl Settings {
-    /// An algorithm with the parameters that it has by default.
+    /// Settings with the algorithm's default parameters.
     pub fn of(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Fast => Self::Fast(FastSettings::default()),
@@ -108,7 +108,7 @@ impl Settings {
         }
     }
 
-    /// Which algorithm.
+    /// Algorithm of the settings.
     pub fn algorithm(&self) -> Algorithm {
         match self {
             Self::Fast(_) => Algorithm::Fast,
@@ -119,7 +119,7 @@ impl Settings {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// There is none of that name, or it cannot have that value.
+    /// The algorithm has no such parameter, or the value is invalid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ParameterError> {
         let wrong = |hint: String| ParameterError::Value { key: key.to_owned(), value: value.to_owned(), hint };
         let known = match self {
@@ -143,11 +143,12 @@ impl Settings {
         all.into_iter().map(|(key, value, meaning)| Parameter { key, value, meaning }).collect()
     }
 
-    /// The parameters as the BPF program has them: struct `fast_settings` or `htcp_settings`, whose members are all u32.
+    /// Encodes the parameters for the BPF program: struct `fast_settings` or `htcp_settings`, which consist of u32
+    /// members.
     pub fn to_words(&self) -> Vec<u32> {
         match self {
             Self::Fast(s) => {
-                vec![s.alpha, s.gamma, s.period_us, s.threshold_us, s.average_least, u32::from(s.every_other)]
+                vec![s.alpha, s.gamma, s.period_us, s.threshold_us, s.average_divisor_min, u32::from(s.every_other)]
             }
             Self::Htcp(s) => {
                 vec![u32::from(s.rtt_scaling), u32::from(s.adaptive_backoff), u32::from(s.bandwidth_switch), s.tick_us]
@@ -155,12 +156,19 @@ impl Settings {
         }
     }
 
-    /// The inverse of [`Settings::to_words`]; `None` for words of another length.
+    /// Inverse of [`Settings::to_words`]; `None` for a wrong number of words.
     pub fn from_words(algorithm: Algorithm, words: &[u32]) -> Option<Self> {
         match (algorithm, words) {
-            (Algorithm::Fast, &[alpha, gamma, period_us, threshold_us, average_least, every_other]) => {
+            (Algorithm::Fast, &[alpha, gamma, period_us, threshold_us, average_divisor_min, every_other]) => {
                 let every_other = every_other != 0;
-                Some(Self::Fast(FastSettings { alpha, gamma, period_us, threshold_us, average_least, every_other }))
+                Some(Self::Fast(FastSettings {
+                    alpha,
+                    gamma,
+                    period_us,
+                    threshold_us,
+                    average_divisor_min,
+                    every_other,
+                }))
             }
             (Algorithm::Htcp, &[rtt_scaling, adaptive_backoff, bandwidth_switch, tick_us]) => {
                 Some(Self::Htcp(HtcpSettings {
@@ -178,17 +186,17 @@ impl Settings {
 type Described = (&'static str, String, &'static str);
 
 impl FastSettings {
-    /// Whether there is a parameter of that name; what can be written, if the value is none of it.
+    /// Sets a parameter. Returns `false` for an unknown name, and the valid values as the error for an invalid value.
     fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
             "alpha" => self.alpha = number(value, 1, ALPHA_MAX, "packets")?,
             "gamma" => self.gamma = (share(value)? * 256.0).round().max(1.0) as u32,
             "weight" => {
-                let least = 1.0 / share(value)?;
-                if least > AVERAGE_LEAST_MAX {
+                let divisor = 1.0 / share(value)?;
+                if divisor > AVERAGE_DIVISOR_MAX {
                     return Err("write at least 1/65536".to_owned());
                 }
-                self.average_least = least.round() as u32;
+                self.average_divisor_min = divisor.round() as u32;
             }
             "period" => self.period_us = time(value, PERIOD_MAX)?,
             "threshold" => self.threshold_us = time(value, THRESHOLD_MAX)?,
@@ -206,7 +214,7 @@ impl FastSettings {
                 (f64::from(self.gamma) / 256.0).to_string(),
                 "step towards the goal at each change, above 0 to 1",
             ),
-            ("weight", format!("1/{}", self.average_least), "largest weight of a sample in the mean round trip"),
+            ("weight", format!("1/{}", self.average_divisor_min), "largest weight of a sample in the mean round trip"),
             ("period", microseconds(self.period_us), "least time between two changes"),
             (
                 "threshold",
@@ -245,7 +253,7 @@ fn number(value: &str, min: u32, max: u32, unit: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("write a whole number of {unit} from {min} to {max}"))
 }
 
-/// Above 0 to 1, as 0.25, 25% or 1/4.
+/// Parses a fraction above 0 and up to 1: 0.25, 25% or 1/4.
 fn share(value: &str) -> Result<f64, String> {
     let plain = |text: &str| f64::from_str(text.trim()).ok();
     let number = if let Some((over, under)) = value.split_once('/') {
@@ -259,9 +267,9 @@ fn share(value: &str) -> Result<f64, String> {
     share.ok_or_else(|| "write a share above 0 and up to 1, such as 0.25 or 1/4".to_owned())
 }
 
-fn time(value: &str, most: Duration) -> Result<u32, String> {
-    let hint = || format!("write a time up to {} s, such as 10ms", most.as_secs_f64());
-    let time = parse_duration(value).ok().filter(|t| *t <= most).ok_or_else(hint)?;
+fn time(value: &str, max: Duration) -> Result<u32, String> {
+    let hint = || format!("write a time up to {} s, such as 10ms", max.as_secs_f64());
+    let time = parse_duration(value).ok().filter(|t| *t <= max).ok_or_else(hint)?;
     u32::try_from(time.as_micros()).map_err(|_| hint())
 }
 
@@ -284,8 +292,8 @@ fn microseconds(us: u32) -> String {
 impl fmt::Display for Settings {
     /// `alpha=200 gamma=0.5 ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.parameters().iter().map(|p| format!("{}={}", p.key, p.value)).collect();
-        f.write_str(&words.join(" "))
+        let pairs: Vec<String> = self.parameters().iter().map(|p| format!("{}={}", p.key, p.value)).collect();
+        f.write_str(&pairs.join(" "))
     }
 }
 
@@ -314,7 +322,7 @@ mod tests {
             fast.set(key, value).unwrap();
         }
         let Settings::Fast(set) = fast else { panic!() };
-        assert_eq!((set.alpha, set.gamma, set.average_least, set.period_us), (200, 256, 256, 20_000));
+        assert_eq!((set.alpha, set.gamma, set.average_divisor_min, set.period_us), (200, 256, 256, 20_000));
         assert!(!set.every_other);
         for (key, value) in
             [("alpha", "0"), ("alpha", "many"), ("gamma", "1.5"), ("gamma", "0"), ("period", "11s"), ("rest", "maybe")]
@@ -327,11 +335,11 @@ mod tests {
     }
 
     #[test]
-    fn a_name_begins_with_its_algorithm() {
+    fn a_name_starts_with_its_algorithm() {
         assert_eq!(Algorithm::of_name("fast_a200"), Some(Algorithm::Fast));
         assert_eq!(Algorithm::of_name("htcp"), Some(Algorithm::Htcp));
         assert_eq!(Algorithm::of_name("faster"), None);
-        // The kernel takes no hyphens in names of congestion controls in BPF.
+        // The kernel rejects hyphens in names of congestion controls in BPF.
         assert_eq!(Algorithm::of_name("fast-a200"), None);
     }
 }

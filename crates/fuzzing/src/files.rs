@@ -1,17 +1,18 @@
-//! Files that users write, or were given: experiments, policies, link traces.
+//! Files from users: experiments, policies, link traces.
 
 use std::path::Path;
 
 use link::Trace;
 use scenario::{Options, Problems, describe, read, read_policy};
 
-/// Every problem is worded, and there is one at least.
-fn worded(problems: &Problems) {
+/// Checks that there is at least one problem and that each has a text.
+fn has_texts(problems: &Problems) {
     assert!(!problems.as_slice().is_empty(), "a refusal names its reason");
     assert!(!problems.to_string().trim().is_empty());
 }
 
-/// An experiment file: refused with a reason, or resolved to points whose links can be described. A file that it refers to is the input itself.
+/// An experiment file: rejected with a reason, or resolved to points whose links can be described. A file to which it
+/// refers has the same input as content.
 pub(crate) fn experiment(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let file = |_: &Path| Ok(text.to_owned());
@@ -22,7 +23,7 @@ pub(crate) fn experiment(data: &[u8]) {
                 assert!(!describe(&change.settings).is_empty());
             }
         }
-        Err(problems) => worded(&problems),
+        Err(problems) => has_texts(&problems),
     }
 }
 
@@ -32,11 +33,12 @@ pub(crate) fn policy(data: &[u8]) {
     if let Err(problems) =
         read_policy(Path::new("input.toml"), text, Some("eth0"), &|name| (name == "root").then_some(0))
     {
-        worded(&problems);
+        has_texts(&problems);
     }
 }
 
-/// A link trace in mahimahi's form: what is read is written back with the same meaning, and its figures can be computed.
+/// A link trace in mahimahi's format: a parsed trace is formatted with the same meaning, and its figures can be
+/// computed.
 pub(crate) fn link_trace(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(trace) = Trace::parse(text) else { return };

@@ -1,8 +1,9 @@
-//! Bodies of the fuzz targets in `fuzz/`: all input that longhaul reads from a peer, from the kernel or from a file
+//! Bodies of the fuzz targets in `fuzz/`, for all input that longhaul reads from a peer, from the kernel or from a file
 //! of another program.
 //!
-//! Inputs: any bytes. A body panics where a promise of the code under test is broken; that is its purpose. Targets that need private items of a crate have their bodies in the
-//! `fuzzing` module of that crate. `tests/corpus.rs` replays the committed corpus through all of them, as it is and damaged.
+//! Inputs: any bytes. A body panics if the code under test violates a guarantee. Targets that need private items of a
+//! crate have their bodies in the `fuzzing` module of that crate. `tests/corpus.rs` replays the committed corpus
+//! through all bodies, unchanged and damaged.
 
 mod files;
 mod records;
@@ -11,7 +12,7 @@ mod traffic_control;
 /// The body of a fuzz target.
 pub type Body = fn(&[u8]);
 
-/// Every target by the name of its corpus directory.
+/// All targets by the name of their corpus directory.
 pub const TARGETS: [(&str, Body); 23] = [
     ("block_scanner", wire::fuzzing::block_scanner),
     ("certificate", overlay::fuzzing::certificate),
@@ -38,10 +39,10 @@ pub const TARGETS: [(&str, Body); 23] = [
     ("traffic_control", traffic_control::traffic_control),
 ];
 
-/// Runs the target of that name on an input.
+/// Runs a target on an input.
 ///
 /// # Panics
-/// There is no such target, or the input breaks a promise.
+/// There is no such target, or the input violates a guarantee.
 pub fn run(target: &str, data: &[u8]) {
     let found = TARGETS.iter().find(|(name, _)| *name == target);
     let Some((_, body)) = found else { panic!("no fuzz target is called {target}") };

@@ -1,9 +1,9 @@
-//! Result files and decision logs, which come from other hosts and other versions.
+//! Result files and decision logs, which may come from other hosts and other versions.
 
 use results::{EstimateReader, LabReader, TraceReader, read_records};
 use route::{Begin, Record, Replay};
 
-/// Records of `longhaul test`: what is read can be written and is read again.
+/// Records of `longhaul test`: a parsed record can be written and parsed again.
 pub(crate) fn test_records(data: &[u8]) {
     let Ok(records) = read_records(data) else { return };
     assert!(!records.is_empty());
@@ -13,7 +13,7 @@ pub(crate) fn test_records(data: &[u8]) {
     assert!(again.is_ok_and(|again| again.len() == records.len()));
 }
 
-/// Records of the lab and of `longhaul trace`: the reader ends after its first error.
+/// Records of the lab and of `longhaul trace`: the reader ends after the first error.
 pub(crate) fn lab_records(data: &[u8]) {
     ends(LabReader::new(data));
     ends(TraceReader::new(data));
@@ -32,7 +32,7 @@ fn ends<T, E>(mut records: impl Iterator<Item = Result<T, E>>) {
     }
 }
 
-/// A decision log: its first line, then events that are replayed.
+/// A decision log: its first line, then events for a replay.
 pub(crate) fn decision_log(data: &[u8]) {
     let mut lines = data.split(|b| *b == b'\n');
     let Some(Ok(first)) = lines.next().map(std::str::from_utf8) else { return };

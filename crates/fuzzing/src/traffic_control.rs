@@ -1,11 +1,11 @@
-//! The kernel's messages about traffic control.
+//! Traffic control messages of the kernel.
 
 use tc::{Object, Operation, Tree, decode};
 
 /// Message kinds of route netlink: RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER (linux/rtnetlink.h).
 const KINDS: [u16; 3] = [36, 40, 44];
 
-/// Objects, each with a byte for its kind and two for its length: what is decoded can be encoded, and is decoded from that again.
+/// Objects, each with one byte for its kind and two for its length. A decoded object can be encoded and decoded again.
 pub(crate) fn traffic_control(mut data: &[u8]) {
     let mut objects = Vec::new();
     while let Some((&[kind, low, high], rest)) = data.split_first_chunk::<3>() {
@@ -27,7 +27,7 @@ fn installs(device: u32, object: &Object) {
     let _ = operation.command("eth0", |user| user.to_string());
     let Ok((of, again, _)) = decode(message.kind, &message.body) else { return };
     assert_eq!(of, device);
-    // Decoding puts attributes into the order of the kernel; once it has done so, nothing changes any more.
+    // Decoding orders the attributes like the kernel; a second round changes nothing.
     let repeated = Operation::Add(again.clone()).message(device);
     assert_eq!(decode(repeated.kind, &repeated.body).map(|(_, object, _)| object), Ok(again));
 }

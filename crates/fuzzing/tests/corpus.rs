@@ -1,4 +1,4 @@
-//! Replays the committed corpus through the bodies of the fuzz targets, as it is and damaged.
+//! Replays the committed corpus through the bodies of the fuzz targets, unchanged and damaged.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use fuzzing::{Body, TARGETS};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// Damaged inputs of each target. The targets that cost most take about half a millisecond an input unoptimised.
+/// Damaged inputs per target. The slowest targets take about half a millisecond per input without optimisation.
 const CASES: u32 = 4000;
 
 /// A target and its corpus.
@@ -30,7 +30,7 @@ fn inputs(target: &str) -> io::Result<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn the_committed_corpus_breaks_no_promise() {
+fn the_committed_corpus_violates_no_guarantee() {
     for (target, body, inputs) in CORPUS.iter() {
         assert!(inputs.len() >= 4, "{target} has only {} inputs", inputs.len());
         for data in inputs {
@@ -50,8 +50,8 @@ fn every_target_has_a_program_for_the_fuzzer() {
 }
 
 #[test]
-fn damaged_input_breaks_no_promise() {
-    // Headers and counts stand at the beginning, where changes matter most.
+fn damaged_input_violates_no_guarantee() {
+    // Headers and counts are at the start, where changes have most effect.
     let change = (any::<prop::sample::Index>(), prop_oneof![Just(100), Just(usize::MAX)], any::<u8>());
     let damage = (
         any::<prop::sample::Index>(),

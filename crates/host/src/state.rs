@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 /// The first call decides. A process that enters a user namespace no longer knows its original user, so call this
 /// before.
 pub fn directory() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
         if let Some(own) = std::env::var_os("LONGHAUL_STATE") {
             // Processes in other working directories must find the same path.
             return std::path::absolute(&own).unwrap_or_else(|_| own.into());
@@ -48,7 +48,7 @@ pub fn make(base: &Path, kind: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// As [`make`], but creates nothing: `None` when there is no such directory.
+/// Finds an existing directory of [`make`]; `None` if it does not exist.
 ///
 /// # Errors
 /// As of [`make`].
@@ -114,7 +114,7 @@ mod tests {
         let path = make(directory.path(), "below").unwrap().join("lock");
         let first = Lock::take(&path).unwrap();
         assert!(first.is_some());
-        assert!(Lock::take(&path).unwrap().is_none(), "flock(2) holds for each open file, so also within a process");
+        assert!(Lock::take(&path).unwrap().is_none(), "flock(2) applies per open file, and thus within a process");
         drop(first);
         assert!(Lock::take(&path).unwrap().is_some());
         assert!(!path.exists(), "the lock file is removed");

@@ -5,7 +5,7 @@ use units::Instant;
 
 /// Time spent in suspend as found by [`note_sleep`], nanoseconds; wraps, as a time namespace may make the difference
 /// negative.
-static SLEPT: AtomicU64 = AtomicU64::new(0);
+static SUSPEND_NS: AtomicU64 = AtomicU64::new(0);
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -18,25 +18,25 @@ fn read(clock: libc::clockid_t) -> u64 {
 /// an offset and a nearly constant drift even while a time daemon corrects one of them (chrony slews by up to 8 %).
 /// The clock stands still during suspend unless [`note_sleep`] is called.
 pub fn now() -> Instant {
-    Instant::from_nanos(read(libc::CLOCK_MONOTONIC_RAW).wrapping_add(SLEPT.load(Ordering::Relaxed)))
+    Instant::from_nanos(read(libc::CLOCK_MONOTONIC_RAW).wrapping_add(SUSPEND_NS.load(Ordering::Relaxed)))
 }
 
 /// Adds the time that the host spent in suspend (CLOCK_BOOTTIME minus CLOCK_MONOTONIC) to [`now`] of this process.
 /// Long-running services call it before they store the first time, and often from then on.
 pub fn note_sleep() {
-    let (asleep, before) = (asleep_ns(), SLEPT.load(Ordering::Relaxed));
+    let (asleep, before) = (suspend_time_ns(), SUSPEND_NS.load(Ordering::Relaxed));
     // A smaller difference may be a delay of this thread between two readings.
-    if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SHORTEST_SLEEP_NS {
-        SLEPT.store(asleep, Ordering::Relaxed);
+    if (asleep.wrapping_sub(before) as i64).unsigned_abs() >= SUSPEND_NS_MIN {
+        SUSPEND_NS.store(asleep, Ordering::Relaxed);
     }
 }
 
 /// Shortest suspend that is counted: suspending devices alone takes longer.
-const SHORTEST_SLEEP_NS: u64 = 100_000_000;
+const SUSPEND_NS_MIN: u64 = 100_000_000;
 
 /// Time that this host spent in suspend since boot. Of three readings the one counts in which the clocks were read
 /// closest together.
-fn asleep_ns() -> u64 {
+fn suspend_time_ns() -> u64 {
     let reading = |_| {
         let before = read(libc::CLOCK_MONOTONIC);
         let boot = read(libc::CLOCK_BOOTTIME);
@@ -93,10 +93,10 @@ pub struct Clocks {
 
 /// A change of CLOCK_REALTIME against the monotonic clock larger than this between two readings is a step: readings are
 /// at most 100 ms apart while data flows, and the kernel's own slewing moves 0.5 ms per second.
-const STEP_NS: i64 = 1_000_000;
+const STEP_NS_MIN: i64 = 1_000_000;
 /// Maximum time between two readings that count as simultaneous: about a microsecond each where the clock is slow to
 /// read.
-const TOGETHER_NS: u64 = 10_000;
+const SIMULTANEOUS_NS_MAX: u64 = 10_000;
 
 impl Default for Clocks {
     fn default() -> Self {
@@ -134,15 +134,15 @@ impl Clocks {
     fn on_reading(&mut self, before: Instant, real: u64, after: Instant) {
         let width = after.saturating_since(before).as_nanos() as u64;
         let offset = real.wrapping_sub(before.as_nanos() + width / 2) as i64;
-        if width <= TOGETHER_NS {
+        if width <= SIMULTANEOUS_NS_MAX {
             self.on_offset(offset);
-        } else if (offset - self.offset_ns).abs() > STEP_NS / 2 {
+        } else if (offset - self.offset_ns).abs() > STEP_NS_MIN / 2 {
             self.refresh();
         }
     }
 
     fn on_offset(&mut self, offset: i64) {
-        if (offset - self.offset_ns).abs() > STEP_NS {
+        if (offset - self.offset_ns).abs() > STEP_NS_MIN {
             self.steps += 1;
         }
         self.offset_ns = offset;

@@ -1,34 +1,34 @@
-//! Control messages: ancillary data sent to and received from the kernel beside a message's payload (cmsg(3)).
+//! Control messages: ancillary data sent to and received from the kernel with a message (cmsg(3)).
 
 use std::mem::size_of;
 
 /// Size of the buffer in bytes: several control messages; the largest in use has 40 with its header.
-const ROOM: usize = 256;
+const BUFFER_BYTES: usize = 256;
 
 /// Buffer for control messages, aligned as the kernel requires. It must outlive the call that uses it.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 pub(crate) struct Control {
-    room: [u8; ROOM],
+    buffer: [u8; BUFFER_BYTES],
     used: usize,
 }
 
 impl Control {
     pub(crate) const fn new() -> Self {
-        Self { room: [0; ROOM], used: 0 }
+        Self { buffer: [0; BUFFER_BYTES], used: 0 }
     }
 
     /// Appends a control message to those that are sent.
     pub(crate) fn push<T: Copy>(&mut self, level: i32, kind: i32, value: T) {
-        const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= ROOM / 2) };
+        const { assert!(size_of::<T>() + 2 * size_of::<libc::cmsghdr>() <= BUFFER_BYTES / 2) };
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         let (space, length) =
             unsafe { (libc::CMSG_SPACE(size_of::<T>() as u32), libc::CMSG_LEN(size_of::<T>() as u32)) };
-        let Some(room) = self.room.get_mut(self.used..self.used + space as usize) else { return };
+        let Some(slot) = self.buffer.get_mut(self.used..self.used + space as usize) else { return };
         // SAFETY: the slot is CMSG_SPACE of T long and aligned, as the buffer is aligned and all spaces are multiples
         // of the alignment; the value is written unaligned behind the header.
         unsafe {
-            let header = room.as_mut_ptr().cast::<libc::cmsghdr>();
+            let header = slot.as_mut_ptr().cast::<libc::cmsghdr>();
             (*header).cmsg_level = level;
             (*header).cmsg_type = kind;
             (*header).cmsg_len = length as _;
@@ -39,14 +39,14 @@ impl Control {
 
     /// Attaches the appended control messages to `message`.
     pub(crate) fn attach(&mut self, message: &mut libc::msghdr) {
-        message.msg_control = self.room.as_mut_ptr().cast();
+        message.msg_control = self.buffer.as_mut_ptr().cast();
         message.msg_controllen = self.used as _;
     }
 
     /// Offers the whole buffer for control messages received with `message`.
     pub(crate) fn offer(&mut self, message: &mut libc::msghdr) {
-        message.msg_control = self.room.as_mut_ptr().cast();
-        message.msg_controllen = ROOM as _;
+        message.msg_control = self.buffer.as_mut_ptr().cast();
+        message.msg_controllen = BUFFER_BYTES as _;
     }
 }
 

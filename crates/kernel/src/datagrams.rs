@@ -194,14 +194,14 @@ impl Datagrams {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Receives waiting datagrams, up to [`DATAGRAMS_ROOM`] bytes, into `room` without blocking; `None` when there
+    /// Receives waiting datagrams, up to [`DATAGRAMS_ROOM`] bytes, into `buffer` without blocking; `None` when there
     /// are none.
     ///
     /// # Errors
     /// Anything but an empty socket or an ICMP error about an earlier datagram.
-    pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<DatagramsReceived>> {
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<DatagramsReceived>> {
         let mut control = Control::new();
-        let mut iov = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        let mut iov = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: all-zero is valid for both.
         let (mut name, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
         message.msg_name = (&raw mut name).cast();
@@ -224,7 +224,7 @@ impl Datagrams {
             // The scope is kept: a link-local address cannot be answered without it.
             IpAddr::V6(_) => from,
         };
-        let Beside { class, each, realtime_ns } = Beside::of(&message);
+        let Ancillary { class, each, realtime_ns } = Ancillary::of(&message);
         Ok(Some(DatagramsReceived { length, each: each.unwrap_or(length).max(1), from, class, realtime_ns }))
     }
 
@@ -239,30 +239,30 @@ impl Datagrams {
 
 /// Ancillary data received with datagrams.
 #[derive(Default)]
-struct Beside {
+struct Ancillary {
     class: u8,
     /// Length of each datagram where several were coalesced.
     each: Option<usize>,
     realtime_ns: Option<u64>,
 }
 
-impl Beside {
+impl Ancillary {
     fn of(message: &libc::msghdr) -> Self {
-        let mut beside = Self::default();
+        let mut ancillary = Self::default();
         // SAFETY: recvmsg succeeded; the values are copied out unaligned, each as the type that the kernel writes.
         unsafe {
             control::for_each(message, |level, kind, data| match (level, kind) {
-                (libc::IPPROTO_IP, libc::IP_TOS) => beside.class = data.read(),
+                (libc::IPPROTO_IP, libc::IP_TOS) => ancillary.class = data.read(),
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    beside.class = data.cast::<libc::c_int>().read_unaligned() as u8;
+                    ancillary.class = data.cast::<libc::c_int>().read_unaligned() as u8;
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
-                    beside.each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
+                    ancillary.each = usize::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
                 }
-                (level, kind) => beside.realtime_ns = beside.realtime_ns.or_else(|| stamp_in(level, kind, data)),
+                (level, kind) => ancillary.realtime_ns = ancillary.realtime_ns.or_else(|| stamp_in(level, kind, data)),
             });
         }
-        beside
+        ancillary
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
     use std::time::Duration;
 
     /// Expedited forwarding (RFC 3246) with ECN capability (ECT(0)).
-    const EXPEDITED: u8 = 46 << 2 | 2;
+    const EXPEDITED_CLASS: u8 = 46 << 2 | 2;
 
     fn exchange(segment: bool, coalesce: bool, local: &str) -> Vec<Vec<u8>> {
         let bind = || Datagrams::bind(local.parse().unwrap(), Bytes::new(1 << 20), segment, coalesce).unwrap();
@@ -288,18 +288,18 @@ mod tests {
             to.set_ip("127.0.0.1".parse().unwrap());
         }
         let contents: Vec<u8> = (0..2500_u32).map(|i| i as u8).collect();
-        a.send(to, &contents, 1000, EXPEDITED).unwrap();
-        let (mut room, mut got) = (vec![0; DATAGRAMS_ROOM], Vec::new());
+        a.send(to, &contents, 1000, EXPEDITED_CLASS).unwrap();
+        let (mut buffer, mut got) = (vec![0; DATAGRAMS_ROOM], Vec::new());
         while got.len() < 3 {
             crate::wait(b.socket(), false, Duration::from_secs(5)).unwrap();
-            if let Some(r) = b.receive(&mut room).unwrap() {
+            if let Some(r) = b.receive(&mut buffer).unwrap() {
                 assert_eq!(
                     (r.from.port(), r.class),
-                    (a.socket().local_addr().unwrap().port(), EXPEDITED),
+                    (a.socket().local_addr().unwrap().port(), EXPEDITED_CLASS),
                     "{segment} {coalesce} {local}"
                 );
                 assert!(r.realtime_ns.is_some(), "{segment} {coalesce} {local}");
-                got.extend(room[..r.length].chunks(r.each).map(<[u8]>::to_vec));
+                got.extend(buffer[..r.length].chunks(r.each).map(<[u8]>::to_vec));
             }
         }
         assert_eq!(got.concat(), contents);
@@ -316,13 +316,13 @@ mod tests {
         for sender in senders.iter().chain(&senders) {
             sender.send_to(b"x", local).unwrap();
         }
-        let mut room = vec![0; DATAGRAMS_ROOM];
+        let mut buffer = vec![0; DATAGRAMS_ROOM];
         let mut received: Vec<Vec<SocketAddr>> = Vec::new();
         for socket in &shared {
             let mut from = Vec::new();
             // On loopback a sent datagram has arrived when the send call returns. Equal datagrams of one sender are
             // coalesced.
-            while let Some(r) = socket.receive(&mut room).unwrap() {
+            while let Some(r) = socket.receive(&mut buffer).unwrap() {
                 from.extend(std::iter::repeat_n(r.from, r.length));
             }
             received.push(from);
@@ -346,13 +346,13 @@ mod tests {
             let (from, to) = (bind(false), bind(true));
             let address = to.socket().local_addr().unwrap();
             let contents: Vec<u8> = (0..20_500_u32).map(|i| (i / 1000 * 31 + i % 251) as u8).collect();
-            let mut room = vec![0; DATAGRAMS_ROOM];
+            let mut buffer = vec![0; DATAGRAMS_ROOM];
             // On loopback a sent datagram has arrived when the send call returns.
             let mut calls = || {
-                assert_eq!(from.send(address, &contents, 1000, EXPEDITED).unwrap(), contents.len());
+                assert_eq!(from.send(address, &contents, 1000, EXPEDITED_CLASS).unwrap(), contents.len());
                 let mut calls = Vec::new();
-                while let Some(r) = to.receive(&mut room).unwrap() {
-                    calls.push(room[..r.length].to_vec());
+                while let Some(r) = to.receive(&mut buffer).unwrap() {
+                    calls.push(buffer[..r.length].to_vec());
                 }
                 assert!(calls.concat() == contents, "{local}: all, each once and in order");
                 calls.len()

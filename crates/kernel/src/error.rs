@@ -105,7 +105,7 @@ impl fmt::Display for Op {
 #[derive(Debug, thiserror::Error)]
 #[error("{op} {address}: {source}{}", self.hint())]
 pub struct KernelError {
-    /// What was attempted.
+    /// Failed operation.
     pub op: Op,
     /// The remote address or other object of the operation, as text; `-` where there is none.
     pub address: String,
@@ -165,7 +165,7 @@ impl KernelError {
     }
 }
 
-/// What to check when a connection attempt failed.
+/// Hint for a failed connection attempt.
 fn connect_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "; is `longhaul serve` running there, and on this port (-p)?",
@@ -195,7 +195,7 @@ mod tests {
         for (error, hint) in [
             (os(libc::ECONNREFUSED), "is `longhaul serve` running there"),
             (os(libc::ETIMEDOUT), "firewall"),
-            // As a connect with a timeout reports it.
+            // The error of a connection attempt that timed out.
             (io::Error::from(io::ErrorKind::TimedOut), "firewall"),
             (os(libc::EHOSTUNREACH), "check the address"),
             (os(libc::ENETUNREACH), "no route"),

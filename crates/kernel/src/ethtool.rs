@@ -20,7 +20,7 @@ const GET_FEATURES: u32 = 0x3a;
 /// The set of strings that names the features (ETH_SS_FEATURES).
 const FEATURE_NAMES: u32 = 4;
 /// Length of a name in bytes (ETH_GSTRING_LEN).
-const NAME: usize = 32;
+const NAME_BYTES: usize = 32;
 /// Maximum number of features that are read; the kernel has about sixty.
 const FEATURES_MAX: usize = 256;
 
@@ -78,7 +78,8 @@ impl Ethtool {
     /// # Errors
     /// The socket cannot be opened.
     pub fn open() -> Result<Self, KernelError> {
-        // Any socket will do; nothing is sent. A socket without an address needs no device that is up.
+        // Any socket serves for the requests, because it sends nothing. A socket without an address needs no active
+        // device.
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
             .or_else(|_| socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::DGRAM, None));
         Ok(Self(socket.map_err(|e| KernelError::new(Op::Socket, "for ethtool", e))?.into()))
@@ -153,14 +154,14 @@ impl Ethtool {
         let count = (data[4] as usize).min(FEATURES_MAX);
         // struct ethtool_gstrings: request, set, number, names. The kernel writes at most the number of names that it
         // reported: devices cannot gain features while the kernel runs.
-        let mut strings = vec![0_u32; 3 + FEATURES_MAX * NAME / 4];
+        let mut strings = vec![0_u32; 3 + FEATURES_MAX * NAME_BYTES / 4];
         strings[..3].copy_from_slice(&[GET_STRINGS, FEATURE_NAMES, count as u32]);
         if data[4] as usize > FEATURES_MAX {
             let e = io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {FEATURES_MAX} features"));
             return Err(KernelError::new(Op::Ethtool, device, e));
         }
         self.ask(device, &mut strings)?;
-        Ok(bytes(&strings[3..]).chunks(NAME).take(count).map(text).collect())
+        Ok(bytes(&strings[3..]).chunks(NAME_BYTES).take(count).map(text).collect())
     }
 
     /// Whether any feature of a group is on.

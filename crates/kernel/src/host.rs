@@ -96,7 +96,7 @@ fn interface_of(ip: IpAddr) -> Option<String> {
             at = (*at).ifa_next;
         }
     }
-    // SAFETY: the list came from getifaddrs and is not used afterwards.
+    // SAFETY: the list is that of getifaddrs and is not used afterwards.
     unsafe { libc::freeifaddrs(list) };
     found
 }

@@ -21,7 +21,7 @@ pub enum Received {
 pub struct Woken {
     /// Data or the end of the stream can be read.
     pub readable: bool,
-    /// There is room to write.
+    /// The socket accepts data.
     pub writable: bool,
     /// The error queue holds entries (timestamps), or the connection failed.
     pub error: bool,
@@ -53,12 +53,12 @@ pub fn send_some(socket: &TcpStream, data: &[u8], more: bool) -> Result<Received
     moved(Op::Send, rc, Received::Nothing)
 }
 
-/// What follows a write; it decides when the kernel sends its last segment.
+/// Expected continuation of a write, which determines when the kernel sends its last segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// The next write, at once (MSG_MORE).
     More,
-    /// Nothing for now.
+    /// No write follows immediately.
     Flush,
     /// A write that must not share a packet buffer with the last byte (MSG_EOR, where all fits): the next write
     /// starts a new buffer.

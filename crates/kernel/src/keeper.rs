@@ -97,9 +97,9 @@ impl NamespaceInit {
         let Spawn { network, hostname, share_terminal, command } = spawn;
         let network = network.try_clone().map_err(e)?;
         let order = Order { network, hostname, share_terminal, command, answer };
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the lab's init process has ended");
-        self.orders.as_ref().and_then(|o| o.send(order).ok()).ok_or_else(|| e(gone()))?;
-        answered.recv().unwrap_or_else(|_| Err(gone())).map_err(e)
+        let ended = || io::Error::new(io::ErrorKind::BrokenPipe, "the lab's init process has ended");
+        self.orders.as_ref().and_then(|o| o.send(order).ok()).ok_or_else(|| e(ended()))?;
+        answered.recv().unwrap_or_else(|_| Err(ended())).map_err(e)
     }
 
     /// Kills the init process and waits until it and all programs have ended.

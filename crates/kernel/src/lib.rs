@@ -67,8 +67,8 @@ pub use netlink::{
     TcpConnection, TcpDiagnostics, processes_named, socket_inodes,
 };
 pub use option::{
-    Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, congestion_control,
-    connect, give_up_after, give_up_late, listen, paces_itself, reset_on_close, set_control_priority,
+    Buffers, ConnectOptions, DataOptions, accepted_congestion_control, apply_data_options, buffers, clear_user_timeout,
+    congestion_control, connect, listen, paces_itself, reset_on_close, set_control_priority, set_user_timeout,
     wake_below_unsent,
 };
 pub use poller::Poller;

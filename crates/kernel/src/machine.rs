@@ -44,13 +44,13 @@ pub fn kill_process(pid: u32) -> io::Result<()> {
 pub fn user_by_name(name: &str) -> Option<u32> {
     let name = std::ffi::CString::new(name).ok()?;
     // Entries of directory services can be long; getpwnam_r returns ERANGE when the buffer is too small.
-    let mut room = vec![0; 64 << 10];
+    let mut buffer = vec![0; 64 << 10];
     // SAFETY: all-zero is a valid passwd.
     let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
     let mut found = std::ptr::null_mut();
     // SAFETY: all pointers are to live values, and the length is that of the buffer.
     let code =
-        unsafe { libc::getpwnam_r(name.as_ptr(), &raw mut entry, room.as_mut_ptr(), room.len(), &raw mut found) };
+        unsafe { libc::getpwnam_r(name.as_ptr(), &raw mut entry, buffer.as_mut_ptr(), buffer.len(), &raw mut found) };
     (code == 0 && !found.is_null()).then_some(entry.pw_uid)
 }
 

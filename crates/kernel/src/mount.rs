@@ -8,7 +8,7 @@ use std::ptr;
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
 /// Mount flags for file systems without programs and devices.
-const HARMLESS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+const RESTRICTIVE_FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
 
 /// Gives the calling thread a private mount namespace. Other threads of the process keep the old one.
 /// Async-signal-safe.
@@ -24,12 +24,12 @@ pub(crate) fn keep_mounts_private() -> io::Result<()> {
 
 /// Mounts the /proc of the caller's PID namespace.
 pub(crate) fn mount_proc() -> io::Result<()> {
-    mount(c"proc", c"/proc", Some(c"proc"), HARMLESS)
+    mount(c"proc", c"/proc", Some(c"proc"), RESTRICTIVE_FLAGS)
 }
 
 /// Mounts a /sys with the devices of the calling thread's network namespace. Async-signal-safe.
 pub(crate) fn mount_sys() -> io::Result<()> {
-    mount(c"sysfs", c"/sys", Some(c"sysfs"), HARMLESS)
+    mount(c"sysfs", c"/sys", Some(c"sysfs"), RESTRICTIVE_FLAGS)
 }
 
 /// Bind-mounts a file over another one.
@@ -51,7 +51,7 @@ pub fn mount_bpf_file_system(place: &Path) -> io::Result<()> {
     if found.f_type as u64 == BPF_FS_MAGIC {
         return Ok(());
     }
-    mount(c"bpf", &path, Some(c"bpf"), HARMLESS)
+    mount(c"bpf", &path, Some(c"bpf"), RESTRICTIVE_FLAGS)
 }
 
 pub(crate) fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {

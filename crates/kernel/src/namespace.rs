@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 
 /// The calling thread's network namespace, as a file that keeps it alive.
-const OWN: &str = "/proc/thread-self/ns/net";
+const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// Creates a network namespace without a name. It lives as long as the file, a thread or a device refers to it, so
 /// that nothing remains when the process is killed. The calling thread does not enter it.
@@ -17,7 +17,7 @@ pub fn new_namespace() -> io::Result<File> {
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        File::open(OWN)
+        File::open(OWN_NAMESPACE)
     })?;
     made.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended abnormally")))
 }

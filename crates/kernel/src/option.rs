@@ -192,7 +192,7 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
         socket.set_only_v6(!dual).map_err(e(Op::Socket))?;
     }
     socket.set_reuse_address(true).map_err(e(Op::Socket))?;
-    for name in UNPACED {
+    for name in CONTROLS_WITHOUT_PACING {
         // Without privilege only `tcp_allowed_congestion_control` may be set, which always contains reno.
         if socket.set_tcp_congestion(name.as_bytes()).is_ok() {
             break;
@@ -205,7 +205,7 @@ fn listen_on(local: SocketAddr, dual: bool) -> Result<TcpListener, KernelError> 
 }
 
 /// Congestion controls without pacing, in order of preference; reno is always built in.
-const UNPACED: [&str; 2] = ["cubic", "reno"];
+const CONTROLS_WITHOUT_PACING: [&str; 2] = ["cubic", "reno"];
 
 /// The host's default congestion control, to be set on accepted sockets when the client requested none.
 pub fn accepted_congestion_control() -> Option<String> {
@@ -264,13 +264,13 @@ pub fn reset_on_close(stream: &TcpStream) {
 }
 
 /// Sets the time after which a connection with unacknowledged data fails (TCP_USER_TIMEOUT, RFC 5482). Best effort.
-pub fn give_up_after(stream: &TcpStream, limit: Duration) {
+pub fn set_user_timeout(stream: &TcpStream, limit: Duration) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limit));
 }
 
-/// Reverts [`give_up_after`]: the connection lives as long as the kernel retransmits, a quarter of an hour by
+/// Reverts [`set_user_timeout`]: the connection lives as long as the kernel retransmits, a quarter of an hour by
 /// default.
-pub fn give_up_late(stream: &TcpStream) {
+pub fn clear_user_timeout(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(None);
 }
 
@@ -285,11 +285,11 @@ mod tests {
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
         let clamp = || get_int(accepted.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP).unwrap();
-        let asked = 3_000_000;
-        assert!(clamp() < asked, "{} by the buffer of the handshake", clamp());
-        let options = DataOptions { window: Some(Bytes::new(asked as u64)), ..DataOptions::default() };
+        let requested = 3_000_000;
+        assert!(clamp() < requested, "{} by the buffer of the handshake", clamp());
+        let options = DataOptions { window: Some(Bytes::new(requested as u64)), ..DataOptions::default() };
         apply_data_options(&accepted, &options).unwrap();
-        assert!(clamp() >= asked, "{}", clamp());
+        assert!(clamp() >= requested, "{}", clamp());
     }
 
     /// net.core.wmem_max and rmem_max bound the buffers of a socket (socket(7): the kernel doubles the value that is
@@ -315,9 +315,9 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let bound = || socket2::SockRef::from(&stream).tcp_user_timeout().unwrap();
         assert_eq!(bound(), None);
-        give_up_after(&stream, Duration::from_secs(20));
+        set_user_timeout(&stream, Duration::from_secs(20));
         assert_eq!(bound(), Some(Duration::from_secs(20)));
-        give_up_late(&stream);
+        clear_user_timeout(&stream);
         assert_eq!(bound(), None);
     }
 }

@@ -48,15 +48,15 @@ impl Poller {
             tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let room = libc::c_int::try_from(self.events.len()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: `events` has room for `room` events; `time` is null or points to a timespec that lives until the end of
-        // the function; a null signal mask leaves the mask as it is.
+        let capacity = libc::c_int::try_from(self.events.len()).unwrap_or(libc::c_int::MAX);
+        // SAFETY: `events` has space for `capacity` events; `time` is null or points to a timespec that lives until the
+        // end of the function; a null signal mask leaves the mask as it is.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
                 self.epoll.as_raw_fd(),
                 self.events.as_mut_ptr(),
-                room,
+                capacity,
                 time,
                 std::ptr::null::<libc::sigset_t>(),
                 0_usize,

@@ -36,18 +36,22 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The directory does not meet these conditions (`PermissionDenied`), or cannot be inspected.
 pub fn check_private_directory(path: &Path) -> io::Result<bool> {
-    let there = match fs::symlink_metadata(path) {
-        Ok(there) => there,
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(e),
     };
     let own = effective_user();
-    let refused = if !there.is_dir() {
+    let refused = if !metadata.is_dir() {
         "it is not a directory".to_owned()
-    } else if there.uid() != own {
-        format!("it belongs to user {}, not to user {own}", there.uid())
-    } else if there.mode() & WRITABLE_BY_OTHERS != 0 {
-        format!("other users may write to it (mode {:04o}); run `chmod go-w {}`", there.mode() & 0o7777, path.display())
+    } else if metadata.uid() != own {
+        format!("it belongs to user {}, not to user {own}", metadata.uid())
+    } else if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
+        format!(
+            "other users may write to it (mode {:04o}); run `chmod go-w {}`",
+            metadata.mode() & 0o7777,
+            path.display()
+        )
     } else {
         return Ok(true);
     };

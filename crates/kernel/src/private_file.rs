@@ -55,12 +55,12 @@ pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
     // Without O_NONBLOCK opening a FIFO would block the reader.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let there = file.metadata()?;
-    if !there.is_file() || there.len() > max {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > max {
         let what = format!("{} is not a regular file of at most {max} bytes", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    check_owner(path, there.uid())?;
+    check_owner(path, metadata.uid())?;
     let mut text = String::new();
     file.take(max).read_to_string(&mut text)?;
     Ok(text)
@@ -73,9 +73,9 @@ pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
 /// # Errors
 /// stat(2) failed.
 pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
-    let there = fs::metadata(path)?;
-    let open = if there.gid() == 0 { 0o037 } else { 0o077 };
-    Ok(there.is_file() && there.mode() & open != 0)
+    let metadata = fs::metadata(path)?;
+    let open = if metadata.gid() == 0 { 0o037 } else { 0o077 };
+    Ok(metadata.is_file() && metadata.mode() & open != 0)
 }
 
 /// Replaces the content of a file atomically: readers find the old text or the new one. The new file has mode 0600. A
@@ -123,9 +123,9 @@ fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 fn append_existing(path: &Path) -> io::Result<File> {
     match OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(path) {
         Ok(file) => {
-            let there = file.metadata()?;
-            if there.is_file() {
-                check_owner(path, there.uid())?;
+            let metadata = file.metadata()?;
+            if metadata.is_file() {
+                check_owner(path, metadata.uid())?;
             }
             Ok(file)
         }

@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use crate::{KernelError, Op, new_namespace};
 
 /// Inode of the initial user namespace (PROC_USER_INIT_INO), the same on every Linux.
-const INITIAL: u64 = 0xEFFF_FFFD;
+const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 /// CAP_NET_ADMIN, as a bit of CapEff (capabilities(7)).
-const NET_ADMIN: u64 = 1 << 12;
+const CAP_NET_ADMIN_BIT: u64 = 1 << 12;
 /// CAP_NET_ADMIN and CAP_SYS_ADMIN.
-const NEEDED: u64 = NET_ADMIN | 1 << 21;
+const REQUIRED_CAPABILITIES: u64 = CAP_NET_ADMIN_BIT | 1 << 21;
 
 /// Source of the right to create networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl fmt::Display for Privilege {
 pub fn gain() -> Result<Privilege, KernelError> {
     let refused = |e| KernelError::new(Op::Privilege, "a network namespace", e);
     if has_capabilities() {
-        let initial = fs::metadata("/proc/self/ns/user").is_ok_and(|m| m.ino() == INITIAL);
+        let initial = fs::metadata("/proc/self/ns/user").is_ok_and(|m| m.ino() == INITIAL_USER_NAMESPACE);
         let privilege = if initial { Privilege::Root } else { Privilege::UserNamespace };
         new_namespace().map_err(|e| refused(explained(&e, "a seccomp filter or a security module forbids it")))?;
         return Ok(privilege);
@@ -86,11 +86,11 @@ pub(crate) fn threads() -> io::Result<usize> {
 
 /// Whether the calling thread may change the networks of its user namespace (CAP_NET_ADMIN).
 pub fn may_change_networks() -> bool {
-    effective().is_some_and(|bits| bits & NET_ADMIN != 0)
+    effective().is_some_and(|bits| bits & CAP_NET_ADMIN_BIT != 0)
 }
 
 fn has_capabilities() -> bool {
-    effective().is_some_and(|bits| bits & NEEDED == NEEDED)
+    effective().is_some_and(|bits| bits & REQUIRED_CAPABILITIES == REQUIRED_CAPABILITIES)
 }
 
 /// The effective capabilities of the calling thread, as bits.

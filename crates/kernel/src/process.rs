@@ -56,7 +56,7 @@ pub struct CpuSnapshot(Vec<Ticks>);
 /// Time of one CPU since boot, in ticks of 1/USER_HZ s.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ticks {
-    /// Not idle, `stolen` included.
+    /// Busy time, including `stolen`.
     busy: u64,
     total: u64,
     /// Time in which this virtual CPU was ready to run and the hypervisor ran another one (steal time).

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Clone, Copy)]
 pub struct Shutdown(());
 
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn count(_: libc::c_int) {
-    ASKED.fetch_add(1, Ordering::Relaxed);
+    REQUESTS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A closed terminal sends SIGHUP more than once (from its shell and from the kernel), which must count as one
 /// request.
 extern "C" fn note_hangup(_: libc::c_int) {
-    ASKED.fetch_max(1, Ordering::Relaxed);
+    REQUESTS.fetch_max(1, Ordering::Relaxed);
 }
 
 impl Shutdown {
@@ -49,7 +49,7 @@ impl Shutdown {
     }
 
     /// Number of requests to shut down.
-    pub fn asked() -> usize {
-        ASKED.load(Ordering::Relaxed)
+    pub fn requests() -> usize {
+        REQUESTS.load(Ordering::Relaxed)
     }
 }

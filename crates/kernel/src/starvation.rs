@@ -7,14 +7,14 @@ use std::time::Duration;
 /// The counters are sampled: the wait of a thread between its last sample and its end is unknown.
 #[derive(Debug, Clone, Default)]
 pub struct RunQueueWait {
-    /// By thread: the counter at the first sample and at the last one, in nanoseconds.
+    /// Counters of each thread at the first and at the last sample, in nanoseconds.
     threads: BTreeMap<u32, (u64, u64)>,
 }
 
 impl RunQueueWait {
     /// Samples the counters of all threads of a process. A process that has ended, and a kernel without
     /// CONFIG_SCHED_INFO, add nothing.
-    pub fn look(&mut self, pid: u32) {
+    pub fn sample(&mut self, pid: u32) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
         for task in tasks.flatten() {
             let name = task.file_name();
@@ -49,8 +49,8 @@ mod tests {
         let wait = RunQueueWait { threads: BTreeMap::from([(1, (100, 150)), (2, (7000, 7010))]) };
         assert_eq!(wait.longest(), Duration::from_nanos(50));
         let mut own = RunQueueWait::default();
-        own.look(std::process::id());
+        own.sample(std::process::id());
         assert!(!own.threads.is_empty(), "this kernel has CONFIG_SCHED_INFO");
-        own.look(u32::MAX);
+        own.sample(u32::MAX);
     }
 }

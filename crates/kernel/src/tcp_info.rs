@@ -5,20 +5,20 @@ use results::TcpState;
 use crate::{KernelError, Op};
 
 /// Buffer size in bytes for the struct of any kernel; the kernel fills in and reports the part that it supports.
-const MAX_LEN: usize = 512;
+const INFO_BYTES_MAX: usize = 512;
 
 /// `TCP_INFINITE_SSTHRESH` (include/net/tcp.h).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 struct Raw {
-    bytes: [u8; MAX_LEN],
+    bytes: [u8; INFO_BYTES_MAX],
     len: usize,
 }
 
 impl Raw {
     fn read(socket: &impl AsFd) -> Result<Self, KernelError> {
-        let mut bytes = [0_u8; MAX_LEN];
-        let mut len = MAX_LEN as libc::socklen_t;
+        let mut bytes = [0_u8; INFO_BYTES_MAX];
+        let mut len = INFO_BYTES_MAX as libc::socklen_t;
         // SAFETY: the buffer is writable for `len` bytes and outlives the call; the descriptor is open while borrowed.
         let rc = unsafe {
             libc::getsockopt(
@@ -34,8 +34,8 @@ impl Raw {
 
     /// Takes bytes from another source than the socket itself.
     fn of(info: &[u8]) -> Self {
-        let len = info.len().min(MAX_LEN);
-        let mut bytes = [0_u8; MAX_LEN];
+        let len = info.len().min(INFO_BYTES_MAX);
+        let mut bytes = [0_u8; INFO_BYTES_MAX];
         bytes[..len].copy_from_slice(&info[..len]);
         Self { bytes, len }
     }

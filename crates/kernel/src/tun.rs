@@ -195,8 +195,8 @@ fn set_offloads(file: &File, wanted: bool) -> io::Result<Offloads> {
     let ask = |flags: libc::c_uint| unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) };
     let all = [(tcp | udp, Offloads { tcp: true, udp: true }), (tcp, Offloads { tcp: true, udp: false })];
     let none = [(0, Offloads::default())];
-    let asked: &[_] = if wanted { &all } else { &none };
-    if let Some((_, got)) = asked.iter().find(|(flags, _)| ask(*flags) == 0) {
+    let flag_sets: &[_] = if wanted { &all } else { &none };
+    if let Some((_, got)) = flag_sets.iter().find(|(flags, _)| ask(*flags) == 0) {
         return Ok(*got);
     }
     Err(io::Error::last_os_error())

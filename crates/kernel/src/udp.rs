@@ -11,7 +11,7 @@ use crate::option::{set_dscp, set_int};
 use crate::{Clocks, KernelError, Op};
 
 /// Maximum number of datagrams received in one call.
-const BATCH: usize = 32;
+const BATCH_DATAGRAMS_MAX: usize = 32;
 
 /// One datagram as received.
 #[derive(Debug, Clone, Copy)]
@@ -102,15 +102,15 @@ pub fn recv_batch(
     buffer: &mut [u8],
     mut each: impl FnMut(UdpReceived<'_>),
 ) -> Result<usize, KernelError> {
-    let size = buffer.len() / BATCH;
-    let mut controls = [Control::new(); BATCH];
+    let size = buffer.len() / BATCH_DATAGRAMS_MAX;
+    let mut controls = [Control::new(); BATCH_DATAGRAMS_MAX];
     // SAFETY: all-zero is valid for these plain C structures.
     let (mut names, mut iovs, mut msgs): (
-        [libc::sockaddr_storage; BATCH],
-        [libc::iovec; BATCH],
-        [libc::mmsghdr; BATCH],
+        [libc::sockaddr_storage; BATCH_DATAGRAMS_MAX],
+        [libc::iovec; BATCH_DATAGRAMS_MAX],
+        [libc::mmsghdr; BATCH_DATAGRAMS_MAX],
     ) = unsafe { (zeroed(), zeroed(), zeroed()) };
-    for i in 0..BATCH {
+    for i in 0..BATCH_DATAGRAMS_MAX {
         iovs[i] = libc::iovec { iov_base: buffer[i * size..].as_mut_ptr().cast(), iov_len: size };
         let h = &mut msgs[i].msg_hdr;
         h.msg_name = (&raw mut names[i]).cast();
@@ -124,7 +124,7 @@ pub fn recv_batch(
         libc::recvmmsg(
             socket.as_raw_fd(),
             msgs.as_mut_ptr(),
-            BATCH as libc::c_uint,
+            BATCH_DATAGRAMS_MAX as libc::c_uint,
             libc::MSG_WAITFORONE as _,
             std::ptr::null_mut(),
         )

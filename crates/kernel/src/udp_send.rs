@@ -166,16 +166,16 @@ mod tests {
 
     #[test]
     fn answers_leave_from_the_address_that_received_the_request() {
-        for (all, asked, asker) in [
+        for (all, requested, client) in [
             ("0.0.0.0:0", "127.0.0.2", "127.0.0.1:0"),
             ("[::]:0", "127.0.0.2", "127.0.0.1:0"),
             ("[::]:0", "::1", "[::1]:0"),
         ] {
-            let (server, client) = (socket(all), socket(asker));
+            let (server, client) = (socket(all), socket(client));
             let to = client.local_addr().unwrap();
-            assert!(send_datagram_from(&server, asked.parse().unwrap(), to, b"x").unwrap(), "{all} {asked}");
+            assert!(send_datagram_from(&server, requested.parse().unwrap(), to, b"x").unwrap(), "{all} {requested}");
             let (_, from) = receive(&client).remove(0);
-            assert_eq!(from.ip(), asked.parse::<IpAddr>().unwrap(), "{all}");
+            assert_eq!(from.ip(), requested.parse::<IpAddr>().unwrap(), "{all}");
         }
     }
 

@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Timeout for processes to start and end: milliseconds normally, more under heavy load.
-const PATIENCE: Duration = Duration::from_secs(20);
-const NOBODY: u32 = 65_534;
-/// A script that detaches itself in every way: a new session, and an orphan whose parent has ended.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const UNPRIVILEGED_ID: u32 = 65_534;
+/// A script that detaches itself by all means: a new session, and an orphan whose parent has ended.
 const DETACHED: &str = "setsid sh -c 'setsid sleep 1000 & setsid sleep 1000 & echo detached' & wait; exec sleep 1000";
 
 /// The user who runs the lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
     Own,
-    Nobody,
+    Unprivileged,
 }
 
 /// A copy of the helper that every user can run: the build directory may be closed to other users.
@@ -48,8 +48,8 @@ impl Helper {
     fn command(&self, user: User, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir("/usr").stdin(Stdio::piped()).stdout(Stdio::piped());
-        if user == User::Nobody {
-            command.uid(NOBODY).gid(NOBODY);
+        if user == User::Unprivileged {
+            command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID);
         }
         command
     }
@@ -70,15 +70,15 @@ impl Helper {
             process.wait().unwrap();
             return None;
         }
-        let mut words = first.splitn(4, ' ');
-        let mut word = || words.next().unwrap_or_else(|| panic!("{first}")).to_owned();
+        let mut fields = first.splitn(4, ' ');
+        let mut field = || fields.next().unwrap_or_else(|| panic!("{first}")).to_owned();
         Some(Lab {
             process,
             out,
-            keeper: word(),
-            namespace: word().parse().unwrap(),
-            network: word(),
-            privilege: word(),
+            keeper: field(),
+            namespace: field().parse().unwrap(),
+            network: field(),
+            privilege: field(),
         })
     }
 }
@@ -132,7 +132,7 @@ fn line(out: &mut BufReader<ChildStdout>) -> String {
 }
 
 fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let limit = Instant::now() + PATIENCE;
+    let limit = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < limit, "{what}");
         std::thread::sleep(Duration::from_millis(2));
@@ -151,7 +151,7 @@ fn host() -> Vec<String> {
 #[test]
 fn killing_the_lab_leaves_no_process_behind() {
     let helper = Helper::new();
-    for user in [User::Own, User::Nobody] {
+    for user in [User::Own, User::Unprivileged] {
         let before = host();
         let Some(mut lab) = helper.lab(user, &[DETACHED]) else { continue };
         lab.await_detached();
@@ -178,7 +178,7 @@ fn killing_the_init_process_ends_all_programs_too() {
 #[test]
 fn a_lab_ends_its_programs_before_it_ends() {
     let helper = Helper::new();
-    for user in [User::Own, User::Nobody] {
+    for user in [User::Own, User::Unprivileged] {
         let Some(mut lab) = helper.lab(user, &[DETACHED]) else { continue };
         lab.await_detached();
         drop(lab.process.stdin.take());
@@ -219,7 +219,7 @@ fn a_program_sees_its_own_host() {
     let helper = Helper::new();
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    for user in [User::Own, User::Nobody] {
+    for user in [User::Own, User::Unprivileged] {
         let hosts = directory.path().join("hosts");
         std::fs::write(&hosts, "10.0.0.1 sender\n").unwrap();
         let Some(mut lab) = helper.lab(user, &[VIEW, hosts.to_str().unwrap()]) else { continue };
@@ -243,7 +243,9 @@ fn a_program_sees_its_own_host() {
 #[test]
 fn another_process_of_the_same_user_or_root_joins_a_host() {
     let helper = Helper::new();
-    for (user, guest) in [(User::Own, User::Own), (User::Nobody, User::Nobody), (User::Nobody, User::Own)] {
+    for (user, guest) in
+        [(User::Own, User::Own), (User::Unprivileged, User::Unprivileged), (User::Unprivileged, User::Own)]
+    {
         let Some(mut lab) = helper.lab(user, &["echo here; sleep 1000"]) else { continue };
         assert_eq!(line(&mut lab.out), "here");
         let network = format!("/proc/{}/fd/{}", lab.process.id(), lab.network);
@@ -275,7 +277,7 @@ fn refused_and_late_joins_are_explained() {
         Some(String::from_utf8_lossy(&out.stdout).into_owned())
     };
     let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    if let Some(output) = join(User::Nobody, &lab.keeper, &network).filter(|_| root) {
+    if let Some(output) = join(User::Unprivileged, &lab.keeper, &network).filter(|_| root) {
         assert!(output.contains("only the user who runs the lab, or root, may join it"), "{output}");
     }
     lab.process.kill().unwrap();
@@ -287,7 +289,7 @@ fn refused_and_late_joins_are_explained() {
 #[test]
 fn privileges_are_gained_before_there_are_threads() {
     let helper = Helper::new();
-    let Ok(out) = helper.command(User::Nobody, &["threaded"]).output() else {
+    let Ok(out) = helper.command(User::Unprivileged, &["threaded"]).output() else {
         println!("skipped: only root can become another user");
         return;
     };

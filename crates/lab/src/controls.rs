@@ -88,8 +88,8 @@ pub fn lab_of_control(name: &str) -> Option<u32> {
 /// processes of the host.
 fn may_run(number: u32) -> bool {
     // PROC_PID_INIT_INO, include/linux/proc_ns.h.
-    const INITIAL: u64 = 0xEFFF_FFFC;
-    if !fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL) {
+    const INITIAL_NAMESPACE: u64 = 0xEFFF_FFFC;
+    if !fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL_NAMESPACE) {
         return true;
     }
     let Ok(processes) = fs::read_dir("/proc") else { return true };
@@ -122,7 +122,7 @@ impl Drop for Controls {
 /// Unloads the congestion controls of labs that no longer run. Returns their names; without the required privilege the
 /// list is empty.
 pub(crate) fn collect() -> Vec<String> {
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     for entry in fs::read_dir(PIN_DIRECTORY).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let lab = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
@@ -133,7 +133,7 @@ pub(crate) fn collect() -> Vec<String> {
         // A dead process cannot have a load in progress.
         for name in loaded.chain(loader::unfinished(&entry.path()).unwrap_or_default()) {
             if loader::unload(&entry.path(), &name).is_ok() {
-                gone.push(name);
+                removed.push(name);
             }
         }
         let _ = fs::remove_dir(entry.path());
@@ -141,10 +141,10 @@ pub(crate) fn collect() -> Vec<String> {
     // Congestion controls of labs in separate mount namespaces, whose pins are gone.
     let mut unpinned = loader::unpinned();
     unpinned.retain(|l| lab_of_control(&l.name).is_some_and(|lab| !may_run(lab)));
-    gone.extend(
+    removed.extend(
         unpinned.into_iter().map(|l| l.name).filter(|name| loader::unload(Path::new(PIN_DIRECTORY), name).is_ok()),
     );
-    gone
+    removed
 }
 
 #[cfg(test)]

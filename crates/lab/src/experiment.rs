@@ -19,7 +19,7 @@ use crate::{LabError, topology};
 /// Divisor of the memory free at the start: the links may hold one half of it.
 const MEMORY_SHARE: u64 = 2;
 
-/// How to run an experiment.
+/// Options of an experiment's run.
 #[derive(Debug)]
 pub struct Options {
     /// The longhaul binary, for flows and servers.
@@ -172,23 +172,26 @@ pub fn schedule_marks(scenario: &Scenario) -> Vec<ScheduleMark> {
         scenario.links.iter().flat_map(|l| [l.forward.clone(), l.backward.clone()]).collect();
     let mut marks: Vec<ScheduleMark> = Vec::new();
     for change in &scenario.schedule {
-        let before = &mut now[topology::link_wire(change.link, change.way)];
+        let before = &mut now[topology::link_wire(change.link, change.direction)];
         let text = scenario::describe_difference(before, &change.settings);
         *before = change.settings.clone();
         let link = &scenario.links[change.link];
         let other = scenario.schedule.iter().any(|c| {
-            c.at == change.at && c.link == change.link && c.way != change.way && c.settings == change.settings
+            c.at == change.at
+                && c.link == change.link
+                && c.direction != change.direction
+                && c.settings == change.settings
         });
-        let way = match (other, change.way) {
+        let direction = match (other, change.direction) {
             (true, LinkDirection::Backward) => continue,
             (true, LinkDirection::Forward) => String::new(),
-            (false, way) => {
+            (false, direction) => {
                 let [a, b] = link.between.map(|n| scenario.nodes[n].name.as_str());
-                let (from, to) = if way == LinkDirection::Forward { (a, b) } else { (b, a) };
+                let (from, to) = if direction == LinkDirection::Forward { (a, b) } else { (b, a) };
                 format!(" ({from} > {to})")
             }
         };
-        marks.push(ScheduleMark { at_s: change.at.as_secs_f64(), text: format!("{}{way}: {text}", link.name) });
+        marks.push(ScheduleMark { at_s: change.at.as_secs_f64(), text: format!("{}{direction}: {text}", link.name) });
     }
     marks
 }

@@ -11,20 +11,20 @@ use results::{BufferGrant, Completion, EndRecord, IntervalRecord, Record, Role, 
 use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
+use crate::path_parameters::{overlay_delay, path_delay};
 use crate::traffic::received;
-use crate::way::{overlay_delay, path_delay};
 
 /// Port of the servers in the nodes.
 pub(crate) const PORT: u16 = 5003;
 
 /// Time that a test needs before its load on a path without delay: two processes, and 24 clock exchanges 10 ms apart.
-const LEAD: Duration = Duration::from_millis(1500);
+const LEAD_TIME: Duration = Duration::from_millis(1500);
 
 /// Round trips that it needs in addition: connections, greeting, plan, proof, clocks, data connections, start.
 const LEAD_ROUND_TRIPS: u32 = 12;
 
 /// Additional time on lossy paths: a lost SYN or reply costs a timeout of a second or more.
-const LEAD_LOSS: Duration = Duration::from_secs(5);
+const LEAD_TIME_WITH_LOSS: Duration = Duration::from_secs(5);
 
 /// Time from the launch of a flow's test to the start of the flow.
 pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
@@ -32,7 +32,7 @@ pub(crate) fn lead(scenario: &Scenario, flow: &Flow) -> Duration {
         .links
         .iter()
         .any(|l| [&l.forward, &l.backward].iter().any(|s| s.loss != link::Loss::None || !s.loss_list.is_empty()));
-    LEAD + round_trip(scenario, flow) * LEAD_ROUND_TRIPS + if loses { LEAD_LOSS } else { Duration::ZERO }
+    LEAD_TIME + round_trip(scenario, flow) * LEAD_ROUND_TRIPS + if loses { LEAD_TIME_WITH_LOSS } else { Duration::ZERO }
 }
 
 /// Propagation delay of the path in both directions.
@@ -196,9 +196,9 @@ pub(crate) fn read(flow: &Flow, run_start: Instant, run: u32, directory: &Path, 
 /// The requested window and the smallest granted buffer, if a buffer is smaller. Linux grants double, for its own
 /// bookkeeping. The default buffers of a UDP test are not checked.
 fn cut_window(flow: &Flow, grants: impl Iterator<Item = BufferGrant>) -> Option<(Bytes, Bytes)> {
-    let asked = flow.window.filter(|_| flow.transport == Transport::Tcp)?;
+    let requested = flow.window.filter(|_| flow.transport == Transport::Tcp)?;
     let granted = grants.map(|g| Bytes::new(g.send_bytes.min(g.receive_bytes) / 2)).min()?;
-    (granted < asked).then_some((asked, granted))
+    (granted < requested).then_some((requested, granted))
 }
 
 /// One interval on the run's clock; the intervals of the receiver start at `origin_s`.

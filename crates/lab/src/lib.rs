@@ -1,7 +1,7 @@
 //! Emulated topologies on one machine: hosts are network namespaces with the kernel's TCP, and the link engine forwards
 //! packets between them.
 //!
-//! The engine records the true fate of every packet, and its own timing errors. Each run has a verdict: valid, or
+//! The engine records the true outcome of every packet, and its own timing errors. Each run has a verdict: valid, or
 //! invalid with reasons.
 
 pub mod capture;
@@ -15,6 +15,7 @@ mod mice;
 mod overlay;
 mod packet_handle;
 mod path;
+mod path_parameters;
 mod programs;
 pub mod registry;
 mod run;
@@ -24,7 +25,6 @@ mod traffic;
 mod transfers;
 mod truth;
 mod verdict;
-mod way;
 
 pub use controls::lab_of_control;
 pub use error::LabError;

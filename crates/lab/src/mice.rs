@@ -1,4 +1,4 @@
-//! Streams of small transfers: the traffic of other users beside an elephant.
+//! Streams of small transfers: the traffic of other users next to an elephant.
 //!
 //! A transfer is one connection: the client connects and requests a size in 8 bytes; the server sends that number of
 //! bytes and closes.
@@ -19,8 +19,8 @@ use scenario::{Mice, Scenario};
 use units::{Bytes, Instant};
 
 use crate::LabError;
+use crate::path_parameters::path_parameters;
 use crate::topology::{Host, inside};
-use crate::way::way;
 
 /// First port of the servers of small transfers; each stream has its own.
 const PORT: u16 = 5100;
@@ -57,7 +57,7 @@ struct Task {
     mice: Mice,
     /// Seed of the sizes.
     seed: u64,
-    way: Option<PathParameters>,
+    path: Option<PathParameters>,
     server: SocketAddr,
     run_start: Instant,
     give_up: Instant,
@@ -103,7 +103,7 @@ impl Stream {
             running: AtomicUsize::new(0),
             stop: Arc::clone(&stop),
             seed,
-            way: way(scenario, mice.from, mice.to),
+            path: path_parameters(scenario, mice.from, mice.to),
             mice,
         });
         let client = thread::Builder::new()
@@ -235,7 +235,7 @@ impl Task {
 
     fn report(&self, mouse: Mouse, completion_ns: Option<u64>, error: Option<String>) {
         self.running.fetch_sub(1, Ordering::Relaxed);
-        let ideal = self.way.and_then(|way| ideal_completion(mouse.bytes, way));
+        let ideal = self.path.and_then(|path| ideal_completion(mouse.bytes, path));
         // The receiver is gone if the run was aborted.
         let _ = self.transfers.send(Transfer {
             run: self.run,

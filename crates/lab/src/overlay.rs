@@ -174,7 +174,7 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<RouteChange>
         }
     }
     let name = |n: &u32| names.get(n).cloned().unwrap_or_else(|| format!("{n:08x}"));
-    let way = |w: EventRoute| match w.relays.as_slice() {
+    let route = |w: EventRoute| match w.relays.as_slice() {
         [] => "direct".to_owned(),
         relays => format!("via {}", relays.iter().map(name).collect::<Vec<_>>().join(", ")),
     };
@@ -183,8 +183,8 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<RouteChange>
             at_s: utc_s - zero,
             member: member.to_owned(),
             destination: name(&destination),
-            from: from.map(way),
-            to: to.map(way),
+            from: from.map(route),
+            to: to.map(route),
             reason,
         }),
         Event::Route { .. } | Event::Session { .. } | Event::Stalled { .. } | Event::Other => None,

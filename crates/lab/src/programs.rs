@@ -141,7 +141,7 @@ impl Running {
     /// Records how long the process has waited for a CPU; must be called regularly.
     pub(crate) fn sample_cpu_wait(&mut self) {
         if self.runs() {
-            self.starved.look(self.child.id());
+            self.starved.sample(self.child.id());
         }
     }
 

@@ -119,8 +119,8 @@ impl Drop for Registration {
 /// Directory in which the labs of this user are registered. Must be called before the lab gains its privilege; see
 /// [`host::state::directory`].
 pub fn directory() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| state::directory().join(KIND))
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| state::directory().join(KIND))
 }
 
 /// All registered labs, running or not. An entry that cannot be read is skipped; `collect` removes it.

@@ -61,7 +61,7 @@ pub(crate) fn summary(done: &[Done], interrupted: bool) -> LabSummary {
 fn metrics<'a>(runs: impl Iterator<Item = &'a Done>) -> BTreeMap<String, Estimate> {
     let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
-        for (name, value) in of_run(&run.end).into_iter().chain(of_ways(run)) {
+        for (name, value) in of_run(&run.end).into_iter().chain(of_routes(run)) {
             samples.entry(name).or_default().push(value);
         }
     }
@@ -112,7 +112,7 @@ fn followed(route_changes: &[RouteChange], follows: &Follows, duration: f64) -> 
 }
 
 /// Metrics of the overlay.
-fn of_ways(run: &Done) -> Vec<(String, f64)> {
+fn of_routes(run: &Done) -> Vec<(String, f64)> {
     let Some(follows) = &run.follows else { return Vec::new() };
     let (count, delays) = followed(&run.end.route_changes, follows, run.duration);
     let changes = &follows.changes;
@@ -161,14 +161,14 @@ fn of_run(end: &LabRunEnd) -> Vec<(String, f64)> {
     // Directions are adjacent in pairs.
     for (number, link) in end.links.iter().enumerate().filter(|(_, l)| l.offered.packets > 0) {
         let is_lan = link.from == SWITCH || link.to == SWITCH;
-        let way = match (is_lan, number % 2) {
+        let direction = match (is_lan, number % 2) {
             (false, 0) => "forward",
             (false, _) => "backward",
             (true, 0) => "up",
             (true, _) => "down",
         };
         let mut add = |name: &str, value: Option<f64>| {
-            all.extend(value.map(|v| (format!("link.{}.{way}.{name}", link.link), v)));
+            all.extend(value.map(|v| (format!("link.{}.{direction}.{name}", link.link), v)));
         };
         add("utilisation", link.utilisation);
         add("wait_p50_s", link.wait.as_ref().map(|d| seconds(d.p50_ns)));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn route_changes_are_assigned_to_changes_of_links() {
-        let way = |at_s: f64, from: Option<&str>| RouteChange {
+        let change = |at_s: f64, from: Option<&str>| RouteChange {
             at_s,
             member: "west".to_owned(),
             destination: "east".to_owned(),
@@ -217,19 +217,19 @@ mod tests {
         run.follows = Some(Follows { changes: vec![10.0, 20.0, 30.0, 40.0], routes });
         // One before the start, two after the first change, none after the second, one after each of the others.
         run.end.route_changes = vec![
-            way(-1.0, None),
-            way(-0.5, Some("via north")),
-            way(11.0, Some("via north")),
-            way(15.0, Some("direct")),
-            way(33.0, Some("direct")),
-            way(42.0, Some("direct")),
+            change(-1.0, None),
+            change(-0.5, Some("via north")),
+            change(11.0, Some("via north")),
+            change(15.0, Some("direct")),
+            change(33.0, Some("direct")),
+            change(42.0, Some("direct")),
         ];
-        run.end.route_changes.push(RouteChange { member: "north".to_owned(), ..way(21.0, Some("direct")) });
-        let metrics: BTreeMap<String, f64> = of_ways(&run).into_iter().collect();
+        run.end.route_changes.push(RouteChange { member: "north".to_owned(), ..change(21.0, Some("direct")) });
+        let metrics: BTreeMap<String, f64> = of_routes(&run).into_iter().collect();
         let expected = [("changes", 4.0), ("followed_after_s", 2.0), ("not_followed", 1.0)];
         assert_eq!(metrics, expected.map(|(n, v)| (format!("overlay.route_changes.{n}"), v)).into());
         run.follows = None;
-        assert!(of_ways(&run).is_empty(), "no metrics without an overlay");
+        assert!(of_routes(&run).is_empty(), "no metrics without an overlay");
     }
 
     #[test]

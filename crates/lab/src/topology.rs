@@ -81,8 +81,8 @@ struct Plug {
 }
 
 /// Index of the wire of one direction of a link.
-pub(crate) fn link_wire(link: usize, way: LinkDirection) -> usize {
-    2 * link + usize::from(way == LinkDirection::Backward)
+pub(crate) fn link_wire(link: usize, direction: LinkDirection) -> usize {
+    2 * link + usize::from(direction == LinkDirection::Backward)
 }
 
 /// Builds all nodes and devices. `captures` is the directory for pcapng files.
@@ -134,7 +134,11 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
             })
             .collect(),
         lans: (0..scenario.lans.len()).map(|l| down_wires(scenario, l)).collect(),
-        schedule: scenario.schedule.iter().map(|c| (c.at, link_wire(c.link, c.way), c.settings.clone())).collect(),
+        schedule: scenario
+            .schedule
+            .iter()
+            .map(|c| (c.at, link_wire(c.link, c.direction), c.settings.clone()))
+            .collect(),
         interval: scenario.record.interval,
         length: Some(scenario.duration),
         memory,
@@ -219,13 +223,13 @@ fn exit(scenario: &Scenario, wire: usize, port: usize) -> Exit {
 fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
     let mut plugs = Vec::new();
     for (number, link) in scenario.links.iter().enumerate() {
-        for (end, way) in [(0, LinkDirection::Forward), (1, LinkDirection::Backward)] {
+        for (end, direction) in [(0, LinkDirection::Forward), (1, LinkDirection::Backward)] {
             if link.between[end] == node {
                 plugs.push(Plug {
                     device: device_name(&link.name, 'l', number),
                     kind: TunKind::Tun,
                     mtu: link.mtu,
-                    wire: link_wire(number, way),
+                    wire: link_wire(number, direction),
                     medium: Medium::Link(number),
                     mac: None,
                     neighbours: Vec::new(),

@@ -56,7 +56,8 @@ impl Truth {
         }
     }
 
-    /// As [`Self::handle`], for a run that ends at `end`: later packets, by which flows exchange results, do not count.
+    /// Handles a report of a run that ends at `end`, like [`Self::handle`]. Later packets, with which flows exchange
+    /// results, do not count.
     pub(crate) fn handle_until(&mut self, report: Report, end: Duration) -> Vec<LabRecord> {
         if report.end <= end { self.handle(report) } else { Vec::new() }
     }
@@ -158,11 +159,11 @@ impl Truth {
 
     /// Adds the reasons against the validity of the run, within the limits of the scenario.
     pub(crate) fn judge(&self, limits: &Validity, checks: &mut ValidityChecks) {
-        let asked = limits.lateness_p99;
+        let configured = limits.lateness_p99;
         let p99 = |h: &DelayHistogram| h.summary().map_or(Duration::ZERO, |s| Duration::from_nanos(s.p99_ns));
         for wire in &self.wires {
             let place = format!("{} ({} > {})", wire.info.link, wire.info.from, wire.info.to);
-            checks.late(&place, p99(&wire.lateness), tolerance(asked, wire.info.settings.delay));
+            checks.late(&place, p99(&wire.lateness), tolerance(configured, wire.info.settings.delay));
             checks.lost(&place, wire.emulator);
         }
         checks.stolen(self.stolen_cpu(), limits.stolen_cpu);
@@ -170,7 +171,7 @@ impl Truth {
             checks.advise("run as root to give the emulator real-time priority (SCHED_FIFO)");
         }
         let shortest = self.wires.iter().map(|w| w.info.settings.delay).min().unwrap_or_default();
-        checks.waited(p99(&self.uncertainty), tolerance(asked, shortest));
+        checks.waited(p99(&self.uncertainty), tolerance(configured, shortest));
     }
 
     /// Totals of each wire.

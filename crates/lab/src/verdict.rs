@@ -13,7 +13,7 @@ const TOLERANCE_MIN: Duration = Duration::from_millis(1);
 const CPU_WAIT_SHARE_MAX: f64 = 0.20;
 
 /// Maximum share of the machine's CPU time that the hypervisor may steal. Beyond it, senders, receivers and
-/// acknowledgements are delayed in a way that no model covers; neither run queues nor the emulator's lateness show
+/// acknowledgements are delayed as no model covers; neither run queues nor the emulator's lateness show
 /// this.
 const STEAL_SHARE_MAX: f64 = 0.05;
 
@@ -21,8 +21,8 @@ const STEAL_SHARE_MAX: f64 = 0.05;
 const LATENESS_DIVISOR: u32 = 100;
 
 /// Maximum 99th percentile of lateness on a link of this delay.
-pub(crate) fn tolerance(asked: Option<Duration>, delay: Duration) -> Duration {
-    asked.unwrap_or_else(|| TOLERANCE_MIN.max(delay / LATENESS_DIVISOR))
+pub(crate) fn tolerance(configured: Option<Duration>, delay: Duration) -> Duration {
+    configured.unwrap_or_else(|| TOLERANCE_MIN.max(delay / LATENESS_DIVISOR))
 }
 
 /// Checks of a run's validity, with the reasons against it, each listed once.
@@ -80,9 +80,9 @@ impl ValidityChecks {
 
     /// Checks that a flow got the socket buffers that the experiment file requests.
     pub(crate) fn cut_window(&mut self, flow: &str, cut: Option<(Bytes, Bytes)>) {
-        if let Some((asked, granted)) = cut {
+        if let Some((requested, granted)) = cut {
             self.add(format!(
-                "flow {flow}: the kernel granted {granted} of the requested window of {asked}; raise net.core.rmem_max and wmem_max, or run as root"
+                "flow {flow}: the kernel granted {granted} of the requested window of {requested}; raise net.core.rmem_max and wmem_max, or run as root"
             ));
         }
     }

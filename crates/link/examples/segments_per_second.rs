@@ -1,8 +1,8 @@
-//! How many segments a second one core carries through a direction: `cargo run --release -p link --example
-//! segments_per_second`.
+//! Benchmark: segments per second that one core carries through a direction. `cargo run --release -p link --example
+//! segments_per_second`
 //!
-//! A sender offers super-packets of 44 segments somewhat faster than the link, or single packets; the link is looked at
-//! by its timeouts, as the emulator does.
+//! A sender offers super-packets of 44 segments, or single packets, slightly faster than the link. The benchmark polls
+//! the link at its timeouts, as the emulator does.
 
 #![allow(
     clippy::print_stdout,
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant as WallClock};
 use link::{Capacity, Direction, Discipline, Jitter, JitterShape, Loss, Queue, QueueLimit, Settings, Trace, Train};
 use units::{Bytes, Instant, Rate};
 
-/// Segments to offer for each line.
+/// Number of segments per line of output.
 const SEGMENTS: u64 = 10_000_000;
-/// Time on the wire of one segment at 10 Gb/s.
+/// Wire time of one segment at 10 Gb/s in nanoseconds.
 const SEGMENT_NS: u64 = 1230;
 
 fn main() {
@@ -62,14 +62,14 @@ fn main() {
     }
 }
 
-/// Segments a second of wall time, and the share of them that arrived.
+/// Segments per second of wall time, and the share of them that arrived.
 fn measure(settings: &Settings, count: u32) -> (f64, f64) {
     let packet = Arc::new([0u8; 64]);
     let mut link = Direction::new(Instant::ZERO, 1, settings.clone());
     let (trains, mut arrived) = (SEGMENTS / u64::from(count), 0);
-    // 10 % more than the link carries.
+    // 10 % above the rate of the link.
     let gap = SEGMENT_NS * u64::from(count) * 10 / 11;
-    let begin = WallClock::now();
+    let start = WallClock::now();
     for k in 0..trains {
         let now = Instant::from_nanos(k * gap);
         if link.poll_timeout().is_some_and(|t| t <= now) {
@@ -79,6 +79,6 @@ fn measure(settings: &Settings, count: u32) -> (f64, f64) {
         }
         link.offer(now, Train { payload: Arc::clone(&packet), count, full: 1500, last: 1500 });
     }
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     (trains as f64 * f64::from(count) / seconds, arrived as f64 / (trains * u64::from(count)) as f64)
 }

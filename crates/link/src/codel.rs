@@ -6,7 +6,7 @@ use units::Instant;
 
 use crate::queue::{Queue, Waiting};
 
-/// A drop state that ended less than this many intervals ago lends its drop rate to the next one (RFC 8289 §5.5).
+/// Intervals after the end of a drop state during which the next drop state starts with its drop rate (RFC 8289 §5.5).
 const MEMORY_INTERVALS: u32 = 16;
 
 /// State of CoDel, with the names of RFC 8289 §5.3.
@@ -14,7 +14,7 @@ const MEMORY_INTERVALS: u32 = 16;
 pub(crate) struct Codel {
     target: Duration,
     interval: Duration,
-    /// When the delay will have been above target for an interval.
+    /// Time at which the delay will have been above target for an interval.
     first_above: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
@@ -35,7 +35,7 @@ impl Codel {
         self.interval = interval;
     }
 
-    /// The next packet for the wire at `now` (RFC 8289 §5.5).
+    /// Next packet to transmit at `now` (RFC 8289 §5.5).
     pub(crate) fn dequeue(
         &mut self,
         queue: &mut Queue,
@@ -57,19 +57,19 @@ impl Codel {
         } else if above {
             head.into_iter().for_each(&mut dropped);
             (head, _) = self.head(queue, now);
-            self.begin_dropping(now);
+            self.start_dropping(now);
         }
         head
     }
 
-    /// Takes the first packet; also whether the delay has been above target for an interval (RFC 8289 §5.6).
+    /// Removes the first packet. Also returns whether the delay has been above target for an interval (RFC 8289 §5.6).
     fn head(&mut self, queue: &mut Queue, now: Instant) -> (Option<Waiting>, bool) {
         let Some(head) = queue.pop() else {
             self.first_above = None;
             return (None, false);
         };
         let sojourn = now.saturating_since(head.arrival);
-        // On a slow link one packet alone takes longer than the target: what remains must be more than a packet.
+        // On a slow link a single packet takes longer than the target, so that the rest must exceed one packet.
         if sojourn < self.target || queue.bytes() <= u64::from(queue.largest()) {
             self.first_above = None;
             return (Some(head), false);
@@ -83,8 +83,8 @@ impl Codel {
         }
     }
 
-    /// A drop state that follows soon after another one goes on with about its drop rate (RFC 8289 §5.5).
-    fn begin_dropping(&mut self, now: Instant) {
+    /// Starts a drop state. After a recent drop state it continues at about its drop rate (RFC 8289 §5.5).
+    fn start_dropping(&mut self, now: Instant) {
         self.dropping = true;
         let recent = now.saturating_since(self.drop_next) < self.interval.saturating_mul(MEMORY_INTERVALS);
         let delta = self.count.saturating_sub(self.last_count);
@@ -93,7 +93,7 @@ impl Codel {
         self.last_count = self.count;
     }
 
-    /// The next drop: the distance shrinks with the square root of the number of drops (RFC 8289 §4.3).
+    /// Time of the next drop; the interval shrinks with the square root of the number of drops (RFC 8289 §4.3).
     fn control_law(&self, from: Instant) -> Instant {
         from + self.interval.div_f64(f64::from(self.count.max(1)).sqrt())
     }

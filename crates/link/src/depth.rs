@@ -1,26 +1,26 @@
-//! How long the queue was how long.
+//! Time-weighted distribution of queue depth.
 
 use units::{Instant, nanos};
 
 use crate::Distribution;
 
-/// Weighs each depth of the queue by the time for which it lasted.
+/// Weights each queue depth by its duration.
 #[derive(Debug)]
 pub(crate) struct DepthMeter {
     depth: u64,
     since: Instant,
-    /// Time that is not in the distribution yet: less than a microsecond. It goes to the next depth, so that no time is
-    /// lost.
+    /// Time below one microsecond that is not in the distribution yet. It is added to the next depth, so that no time
+    /// is lost.
     rest_ns: u64,
 }
 
 impl DepthMeter {
-    /// An empty queue from `now` on.
+    /// Creates a meter of a queue that is empty from `now` on.
     pub(crate) const fn new(now: Instant) -> Self {
         Self { depth: 0, since: now, rest_ns: 0 }
     }
 
-    /// From `now` on the queue has this depth.
+    /// Sets the depth of the queue from `now` on.
     pub(crate) fn set(&mut self, now: Instant, depth: u64, into: &mut Distribution) {
         self.account(now, into);
         self.depth = depth;
@@ -34,7 +34,7 @@ impl DepthMeter {
         self.since = self.since.max(now);
     }
 
-    /// The present depth is one that was reached.
+    /// Records the present depth as reached, even without duration.
     pub(crate) const fn peak(&self, into: &mut Distribution) {
         into.reach(self.depth);
     }

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use units::{Bytes, Instant, nanos};
 
-use crate::chance::{Chance, End, Fate, impairs};
+use crate::delay_line::{DelayLine, Open};
 use crate::depth::DepthMeter;
 use crate::discipline::HeadDrop;
-use crate::line::{Line, Open};
+use crate::impairments::{Arrival, Impairments, Outcome, impairs};
 use crate::queue::{Queue, Waiting};
 use crate::train::{Segment, Trains};
 use crate::transmitter::{Transmitter, wire_bytes};
@@ -14,51 +14,51 @@ use crate::{Delivery, Drops, Loss, QueueLimit, Settings, Tally, Train, Volume};
 
 /// One direction of a link.
 ///
-/// Packets come in by [`Self::offer`], go out by [`Self::poll`]. In between, each segment passes: outage and MTU; the
-/// limit of the queue; the queue and its discipline; the wire, for its bytes at the rate; loss; propagation. It arrives
-/// when its last byte does. Everything happens at its logical time: what is delivered, when and why not follows from
-/// the offers and changes and their times, never from when or how often the other functions are called.
+/// [`Self::offer`] accepts packets, and [`Self::poll`] returns arrivals. In between, each segment passes: outage and
+/// MTU; the limit of the queue; the queue and its discipline; the wire, for its bytes at the rate; loss; propagation. A
+/// packet arrives with its last byte. All events have logical times: deliveries and drops depend only on the offers and
+/// changes and their times, and not on when or how often other functions are called.
 ///
-/// Order: no packet arrives before one that was offered earlier, even when a change makes the delay shorter; except by
-/// [`crate::Reorder`], and by [`crate::Jitter`] and changes of the delay while `jitter.reorders` is set.
+/// Order: no packet arrives before one that was offered earlier, even after the delay has decreased. The exceptions are
+/// [`crate::Reorder`], and [`crate::Jitter`] and changes of the delay while `jitter.reorders` is set.
 ///
-/// Chance: packets have an index, the number of segments offered before since the last [`Self::restart`], dropped ones
-/// included. What the probabilities in force at the offer do to a packet is a function of the seed, its index and
-/// (burst loss) the settings before it; neither rate nor timing nor another impairment changes it.
+/// Random impairments: the index of a packet is the number of segments offered since the last [`Self::restart`],
+/// including dropped ones. The outcome of a packet is a function of the seed, its index, the probabilities in force at
+/// the offer and, for burst loss, the earlier settings. Neither rate nor timing nor another impairment changes it.
 ///
-/// `now` is the clock of the caller. A time earlier than the latest seen counts as the latest seen.
+/// `now` is the clock of the caller. A time before the latest one counts as the latest one.
 #[derive(Debug)]
 pub struct Direction<P> {
     settings: Settings,
-    /// Whether `chance` is to be asked.
-    impaired: bool,
+    /// Whether `impairments` applies.
+    is_impaired: bool,
     clock: Instant,
     /// Start of the link's clock.
     origin: Instant,
     index: u64,
-    chance: Chance,
+    impairments: Impairments,
     trains: Trains<P>,
     queue: Queue,
-    /// Bytes on the wire of what waits.
+    /// Bytes on the wire of the queued packets.
     queue_wire: u64,
     head_drop: HeadDrop,
     transmitter: Transmitter,
-    /// The transmitter for the present settings, while a transmission with earlier settings is still running.
+    /// Transmitter of the present settings, while a transmission with earlier settings is in progress.
     successor: Option<Transmitter>,
     sending: Option<Sending>,
-    /// When the wire, now free, can take the first of the queue.
-    begin_at: Option<Instant>,
-    line: Line,
-    /// Latest arrival of a packet that keeps the order.
+    /// Start time of the next transmission, while the wire is free and the queue is not empty.
+    start_at: Option<Instant>,
+    delay_line: DelayLine,
+    /// Latest arrival of an in-order packet.
     latest_arrival: Instant,
-    /// Lowest jitter that was drawn since the queue was empty.
+    /// Lowest jitter drawn since the queue was last empty.
     lowest_jitter_ns: i64,
     depth: DepthMeter,
     tally: Tally,
     tally_since: Instant,
 }
 
-/// A transmission.
+/// A transmission in progress.
 #[derive(Debug, Clone, Copy)]
 struct Sending {
     packet: Waiting,
@@ -66,15 +66,15 @@ struct Sending {
 }
 
 impl<P: Clone> Direction<P> {
-    /// A link with nothing in it, whose clock starts at `now`. `seed` decides all random draws.
+    /// Creates an empty link whose clock starts at `now`. `seed` determines all random draws.
     pub fn new(now: Instant, seed: u64, settings: Settings) -> Self {
         let settings = in_order(settings);
         Self {
-            impaired: impairs(&settings),
+            is_impaired: impairs(&settings),
             clock: now,
             origin: now,
             index: 0,
-            chance: Chance::new(seed),
+            impairments: Impairments::new(seed),
             trains: Trains::new(),
             queue: Queue::default(),
             queue_wire: 0,
@@ -82,8 +82,8 @@ impl<P: Clone> Direction<P> {
             transmitter: Transmitter::new(&settings.capacity, now, now, settings.up),
             successor: None,
             sending: None,
-            begin_at: None,
-            line: Line::default(),
+            start_at: None,
+            delay_line: DelayLine::default(),
             latest_arrival: now,
             lowest_jitter_ns: 0,
             depth: DepthMeter::new(now),
@@ -93,31 +93,31 @@ impl<P: Clone> Direction<P> {
         }
     }
 
-    /// The clock of the experiment starts: indices, random draws, trace and counters begin anew. Packets in the link
-    /// stay in it and arrive.
+    /// Restarts the clock of the experiment: indices, random draws, trace and counters start again. Packets in the link
+    /// remain and arrive.
     pub fn restart(&mut self, now: Instant, seed: u64) {
         drop(self.take_tally(now));
         self.origin = self.clock;
         self.index = 0;
-        self.chance = Chance::new(seed);
+        self.impairments = Impairments::new(seed);
         self.replace_transmitter();
         self.resume();
     }
 
-    /// From now on these settings; what is due until now, `now` included, still happens by those before.
+    /// Applies new settings. Events that are due up to and including `now` still use the old settings.
     ///
-    /// - A packet whose transmission has begun ends it as it began; then it propagates by the new delay.
-    /// - Packets that wait are sent at the new rate. They stay even if the queue is now longer than its limit.
-    /// - When the link goes down, packets that wait are lost.
-    /// - Random fates that are already decided stay: they are drawn when a packet is offered.
-    /// - The state of CoDel stays unless the discipline changes; the state of burst loss stays from one set of its
-    ///   probabilities to another, and begins as good otherwise.
+    /// - A transmission in progress ends at the old rate; the packet then propagates with the new delay.
+    /// - Queued packets are sent at the new rate. They remain even if the queue exceeds the new limit.
+    /// - When the link goes down, queued packets are lost.
+    /// - Outcomes of offered packets do not change: they are drawn at the offer.
+    /// - CoDel keeps its state unless the discipline changes. Burst loss keeps its state across changes of its
+    ///   probabilities, and otherwise starts in the good state.
     pub fn change(&mut self, now: Instant, settings: Settings) {
         self.advance(now);
         let before = core::mem::replace(&mut self.settings, in_order(settings));
-        self.impaired = impairs(&self.settings);
+        self.is_impaired = impairs(&self.settings);
         if !matches!(before.loss, Loss::GilbertElliott { .. }) {
-            self.chance.begin_chain();
+            self.impairments.reset_chain();
         }
         self.transmitter.set_available(self.clock, self.settings.up);
         if let Some(successor) = &mut self.successor {
@@ -135,14 +135,14 @@ impl<P: Clone> Direction<P> {
         self.resume();
     }
 
-    /// A train arrives at the link; what is due until `now` happens first.
+    /// A train arrives at the link. Events that are due up to `now` happen first.
     pub fn offer(&mut self, now: Instant, train: Train<P>) {
         self.advance(now);
         let Train { count, full, last, .. } = train;
         if count == 0 {
             return;
         }
-        let slot = self.trains.keep(train);
+        let slot = self.trains.store(train);
         for number in 0..count {
             let bytes = if number + 1 == count { last } else { full };
             self.arrive(Segment { slot, number, bytes });
@@ -150,30 +150,32 @@ impl<P: Clone> Direction<P> {
         self.depth.peak(&mut self.tally.queue_bytes);
     }
 
-    /// The next arrival due at or before `now`, in order of arrival.
+    /// Next arrival due at or before `now`, in order of arrival.
     ///
-    /// To be called until it gives `None`. Segments of one train that arrive within [`crate::COALESCE`] come together,
-    /// at the time of the last; therefore one is given at most that much after it has arrived.
+    /// The caller repeats the call until it returns `None`. Segments of one train that arrive within
+    /// [`crate::COALESCE`] are returned together at the arrival of the last. A delivery is thus returned at most that
+    /// much after the arrival.
     pub fn poll(&mut self, now: Instant) -> Option<Delivery<P>> {
         self.advance(now);
-        let (next, open) = self.line.next()?;
+        let (next, open) = self.delay_line.next()?;
         if next.at > self.clock || (open && !self.nothing_joins()) {
             return None;
         }
         if open {
-            self.line.close();
+            self.delay_line.close();
         }
-        let flight = self.line.take()?;
+        let flight = self.delay_line.take()?;
         let payload = self.trains.deliver(flight.slot, flight.count)?;
         Some(Delivery { payload, first: flight.first, count: flight.count, at: flight.at, bytes: flight.bytes })
     }
 
-    /// Latest time of the next call of [`Self::poll`] if nothing else is called before; `None`: nothing is in flight.
+    /// Latest time of the next call of [`Self::poll`]; `None`: no packet is in flight.
     ///
-    /// After a `poll` that gave `None` it is later than that poll. A call at this time may still give `None`.
+    /// After a `poll` that returned `None` the timeout is later than that poll. A call at the timeout may still return
+    /// `None`.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let arrival = match self.line.next() {
-            Some((_, true)) if !self.nothing_joins() => self.line.open().map(|open| self.last_joining(open)),
+        let arrival = match self.delay_line.next() {
+            Some((_, true)) if !self.nothing_joins() => self.delay_line.open().map(|open| self.last_joining(open)),
             Some((flight, _)) => Some(flight.at),
             None => None,
         };
@@ -196,13 +198,13 @@ impl<P: Clone> Direction<P> {
         tally
     }
 
-    /// IP bytes of all trains of which a segment is queued or under way, each train in full: what the packets behind
-    /// the handles occupy.
+    /// IP bytes of all trains with a segment in the queue or in flight, each train in full. This is the memory of the
+    /// packets behind the handles.
     pub fn held_bytes(&self) -> u64 {
         self.trains.bytes()
     }
 
-    /// Packets in the queue or in transmission: offered, and neither delivered nor dropped yet.
+    /// Packets in the queue or in transmission: offered, and neither delivered nor dropped.
     pub fn backlog(&self) -> Volume {
         let sending = self.sending.map(|s| s.packet.segment.bytes);
         Volume {
@@ -216,7 +218,7 @@ impl<P: Clone> Direction<P> {
         &self.settings
     }
 
-    /// Lets everything happen that is due until `now`.
+    /// Processes all events that are due up to `now`.
     fn advance(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
         self.serve();
@@ -224,18 +226,18 @@ impl<P: Clone> Direction<P> {
 
     fn serve(&mut self) {
         loop {
-            match (self.sending, self.begin_at) {
+            match (self.sending, self.start_at) {
                 (Some(s), _) if s.end <= self.clock => self.depart(s),
-                (None, Some(at)) if at <= self.clock => self.begin(at),
+                (None, Some(at)) if at <= self.clock => self.start_transmission(at),
                 _ => return,
             }
         }
     }
 
-    /// The wire takes up what waits, after something has changed.
+    /// Starts a transmission after a change, if the wire is free.
     fn resume(&mut self) {
         if self.sending.is_none() {
-            self.begin(self.clock);
+            self.start_transmission(self.clock);
             self.serve();
         }
     }
@@ -245,22 +247,22 @@ impl<P: Clone> Direction<P> {
         let index = self.index;
         self.index = index.wrapping_add(1);
         self.tally.offered.add(segment.bytes);
-        let fate = if self.impaired { self.chance.fate(index, &self.settings) } else { Fate::PLAIN };
+        let outcome = if self.is_impaired { self.impairments.outcome(index, &self.settings) } else { Outcome::PLAIN };
         if let Some(cause) = self.refusal(segment.bytes) {
             cause(&mut self.tally.dropped).add(segment.bytes);
             self.trains.release(segment.slot, 1);
             return;
         }
-        self.lowest_jitter_ns = self.lowest_jitter_ns.min(fate.jitter_ns);
-        self.queue.push(Waiting { segment, arrival: self.clock, fate });
+        self.lowest_jitter_ns = self.lowest_jitter_ns.min(outcome.jitter_ns);
+        self.queue.push(Waiting { segment, arrival: self.clock, outcome });
         self.queue_wire += u64::from(self.wire_bytes(segment.bytes));
         self.depth.set(self.clock, self.queue.bytes(), &mut self.tally.queue_bytes);
-        if self.begin_at.is_none() {
+        if self.start_at.is_none() {
             self.resume();
         }
     }
 
-    /// Why a packet does not even get into the queue.
+    /// Counter of the drop cause if a packet cannot enter the queue.
     fn refusal(&self, bytes: u32) -> Option<fn(&mut Drops) -> &mut Volume> {
         if !self.settings.up {
             return Some(|d| &mut d.outage);
@@ -269,10 +271,10 @@ impl<P: Clone> Direction<P> {
             return Some(|d| &mut d.mtu);
         }
         let idle = self.sending.is_none() && self.queue.is_empty();
-        if idle || self.has_room(bytes) { None } else { Some(|d| &mut d.queue) }
+        if idle || self.fits(bytes) { None } else { Some(|d| &mut d.queue) }
     }
 
-    fn has_room(&self, bytes: u32) -> bool {
+    fn fits(&self, bytes: u32) -> bool {
         match self.settings.queue.limit {
             QueueLimit::Unlimited => true,
             QueueLimit::Bytes(limit) => Bytes::new(self.queue.bytes()) + Bytes::new(u64::from(bytes)) <= limit,
@@ -285,16 +287,17 @@ impl<P: Clone> Direction<P> {
         }
     }
 
-    /// The wire is free at `t` and takes the next packet, if it can.
-    fn begin(&mut self, t: Instant) {
-        self.begin_at = None;
+    /// Starts the next transmission at `t`, when the wire is free.
+    fn start_transmission(&mut self, t: Instant) {
+        self.start_at = None;
         if let Some(arrival) = self.queue.head_arrival() {
-            let begin = self.transmitter.begin_at(t, arrival);
-            if begin > t {
-                self.transmitter.rest(t);
-                // Only what follows without a pause joins a run: a change could begin this transmission at any time.
-                self.line.close();
-                self.begin_at = Some(begin);
+            let start = self.transmitter.start_at(t, arrival);
+            if start > t {
+                self.transmitter.set_idle(t);
+                // Only segments sent without a pause join a run, because a change could start this transmission at any
+                // time.
+                self.delay_line.close();
+                self.start_at = Some(start);
                 return;
             }
         }
@@ -305,13 +308,13 @@ impl<P: Clone> Direction<P> {
                 self.sending = Some(Sending { packet, end: self.transmitter.send(t, wire) });
             }
             None => {
-                self.transmitter.rest(t);
+                self.transmitter.set_idle(t);
                 self.lowest_jitter_ns = 0;
             }
         }
     }
 
-    /// The next packet by the discipline.
+    /// Next packet according to the discipline.
     fn dequeue(&mut self, t: Instant) -> Option<Waiting> {
         let Settings { capacity, overhead, .. } = &self.settings;
         let wire = |w: &Waiting| u64::from(wire_bytes(capacity, *overhead, w.segment.bytes));
@@ -332,15 +335,15 @@ impl<P: Clone> Direction<P> {
         if let Some(successor) = self.successor.take() {
             self.transmitter.replace(s.end, successor);
         }
-        self.begin(s.end);
+        self.start_transmission(s.end);
     }
 
     fn propagate(&mut self, Sending { packet, end }: Sending) {
-        let Waiting { segment, fate, .. } = packet;
-        let lost = match fate.end {
-            End::Arrives => None,
-            End::Lost => Some(&mut self.tally.dropped.loss),
-            End::Listed => Some(&mut self.tally.dropped.listed),
+        let Waiting { segment, outcome, .. } = packet;
+        let lost = match outcome.end {
+            Arrival::Arrives => None,
+            Arrival::Lost => Some(&mut self.tally.dropped.loss),
+            Arrival::Listed => Some(&mut self.tally.dropped.listed),
         };
         if let Some(cause) = lost {
             cause.add(segment.bytes);
@@ -348,17 +351,17 @@ impl<P: Clone> Direction<P> {
             return;
         }
         self.tally.delivered.add(segment.bytes);
-        let at = self.arrival(end, fate);
+        let at = self.arrival(end, outcome);
         self.latest_arrival = self.latest_arrival.max(at);
-        if fate.held_ns > 0 {
+        if outcome.held_ns > 0 {
             self.tally.reordered += 1;
-            self.line.push_held(segment, at + Duration::from_nanos(fate.held_ns));
+            self.delay_line.push_held(segment, at + Duration::from_nanos(outcome.held_ns));
         } else {
-            let ends = fate.copied || self.trains.is_last(segment.slot, segment.number);
-            self.line.push(segment, at, ends);
+            let ends = outcome.copied || self.trains.is_last(segment.slot, segment.number);
+            self.delay_line.push(segment, at, ends);
         }
-        if fate.copied {
-            self.copy(segment, at + Duration::from_nanos(fate.held_ns), fate.held_ns > 0);
+        if outcome.copied {
+            self.copy(segment, at + Duration::from_nanos(outcome.held_ns), outcome.held_ns > 0);
         }
     }
 
@@ -367,15 +370,15 @@ impl<P: Clone> Direction<P> {
         self.tally.delivered.add(segment.bytes);
         self.tally.duplicated.add(segment.bytes);
         if held {
-            self.line.push_held(segment, at);
+            self.delay_line.push_held(segment, at);
         } else {
-            self.line.push_alone(segment, at);
+            self.delay_line.push_alone(segment, at);
         }
     }
 
-    /// When a packet whose transmission ends at `end` arrives, unless it is held back.
-    fn arrival(&self, end: Instant, fate: Fate) -> Instant {
-        let own = end + self.delay(fate.jitter_ns);
+    /// Arrival of a packet whose transmission ends at `end`, without the additional delay of reordering.
+    fn arrival(&self, end: Instant, outcome: Outcome) -> Instant {
+        let own = end + self.delay(outcome.jitter_ns);
         if self.settings.jitter.reorders { own } else { own.max(self.latest_arrival) }
     }
 
@@ -383,7 +386,7 @@ impl<P: Clone> Direction<P> {
         Duration::from_nanos(nanos(self.settings.delay).saturating_add_signed(jitter_ns))
     }
 
-    /// Switches to the transmitter of the present settings: now, or when the running transmission ends.
+    /// Switches to the transmitter of the present settings, at the end of the transmission in progress.
     fn replace_transmitter(&mut self) {
         let free = self.sending.map_or(self.clock, |s| s.end);
         let by = Transmitter::new(&self.settings.capacity, self.origin, free, self.settings.up);
@@ -405,36 +408,37 @@ impl<P: Clone> Direction<P> {
         wire_bytes(&self.settings.capacity, self.settings.overhead, ip)
     }
 
-    /// Whether certainly nothing joins the open run any more, whatever is offered or changed later.
+    /// Whether no later offer or change can add a segment to the open run.
     fn nothing_joins(&self) -> bool {
-        let Some(open) = self.line.open() else {
+        let Some(open) = self.delay_line.open() else {
             return true;
         };
         if self.clock >= open.until {
             return true;
         }
-        // What waits while the wire is free is no continuation: `begin` has ended the run.
+        // A packet that waits while the wire is free does not continue the run: `start_transmission` has closed it.
         self.sending.is_none_or(|s| {
             let Segment { slot, number, .. } = s.packet.segment;
-            // It arrives no earlier than its transmission ends.
+            // A packet cannot arrive before its transmission ends.
             slot != open.slot || number != open.next || s.end > open.until
         })
     }
 
-    /// By the present settings, when the last segment arrives that joins the open run.
+    /// Arrival of the last segment that joins the open run, under the present settings.
     fn last_joining(&self, open: &Open) -> Instant {
         let Some(s) = &self.sending else {
             return open.until;
         };
-        let first = self.arrival(s.end, s.packet.fate);
+        let first = self.arrival(s.end, s.packet.outcome);
         if first > open.until {
             return s.end.min(open.until);
         }
         self.last_in_train(s, first, open.until)
     }
 
-    /// By the present settings, the last arrival until `until` of the segments that are sent back to back with the one
-    /// under way, which arrives at `first`. Exact for segments of the same fate, a lower bound for others.
+    /// Last arrival up to `until` of the segments that follow the one in transmission back to back, under the present
+    /// settings. The segment in transmission arrives at `first`. The result is exact for segments with equal outcomes,
+    /// and a lower bound for others.
     fn last_in_train(&self, s: &Sending, first: Instant, until: Instant) -> Instant {
         let mut last = first;
         for (count, bytes) in self.queue.runs_after(s.packet.segment) {
@@ -451,22 +455,22 @@ impl<P: Clone> Direction<P> {
         last
     }
 
-    /// By the present settings, the earliest time at which something can be delivered of what has not left yet.
+    /// Earliest possible delivery of packets that have not left the link, under the present settings.
     fn next_departure(&self) -> Option<Instant> {
         let earliest = |end: Instant| end + self.delay(self.lowest_jitter_ns);
         let Some(s) = &self.sending else {
-            return self.begin_at.map(earliest);
+            return self.start_at.map(earliest);
         };
-        let fate = s.packet.fate;
-        if fate.end != End::Arrives || fate.held_ns > 0 || self.settings.jitter.reorders {
+        let outcome = s.packet.outcome;
+        if outcome.end != Arrival::Arrives || outcome.held_ns > 0 || self.settings.jitter.reorders {
             return Some(earliest(s.end));
         }
-        let first = self.arrival(s.end, fate);
+        let first = self.arrival(s.end, outcome);
         Some(self.last_in_train(s, first, first + crate::COALESCE))
     }
 }
 
-/// The list of lost packets is searched: it has to be sorted.
+/// Sorts the list of lost packets, because it is searched by bisection.
 fn in_order(mut settings: Settings) -> Settings {
     if !settings.loss_list.is_sorted() {
         let mut list = settings.loss_list.to_vec();

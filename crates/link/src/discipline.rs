@@ -1,4 +1,4 @@
-//! Drops at the head of the queue by the queueing discipline. (The limit, in `direction`, drops at the tail.)
+//! Drops at the head of the queue by the discipline. The limit, in `direction`, drops at the tail.
 
 use units::Instant;
 
@@ -22,7 +22,7 @@ impl HeadDrop {
         }
     }
 
-    /// Other parameters. The state stays when the discipline does.
+    /// Changes the parameters. An unchanged discipline keeps its state.
     pub(crate) fn change(&mut self, discipline: Discipline) {
         match (&mut *self, discipline) {
             (Self::Codel(codel), Discipline::CoDel { target, interval }) => codel.set(target, interval),
@@ -30,8 +30,8 @@ impl HeadDrop {
         }
     }
 
-    /// The next packet for the wire at `now`, also asked when nobody waits; what is dropped before it goes to
-    /// `dropped`.
+    /// Next packet to transmit at `now`. The caller also calls it for an empty queue. Packets dropped before it are
+    /// passed to `dropped`.
     pub(crate) fn dequeue(&mut self, queue: &mut Queue, now: Instant, dropped: impl FnMut(Waiting)) -> Option<Waiting> {
         match self {
             Self::None => queue.pop(),

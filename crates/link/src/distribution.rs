@@ -2,13 +2,13 @@ use core::fmt;
 
 use hdrhistogram::Histogram;
 
-/// Values beyond this count as this: 2^50 ns are 13 days, 2^50 bytes a petabyte.
+/// Larger values are clamped to this one: 2^50 ns are 13 days, 2^50 bytes are a petabyte.
 const VALUE_MAX: u64 = 1 << 50;
 
-/// A mergeable distribution of values, each with a weight; quantiles have a relative error of at most 10^-3 (HDR
-/// histogram with three significant digits), the largest value is exact.
+/// A mergeable distribution of weighted values. Quantiles have a relative error of at most 10^-3 (HDR histogram with
+/// three significant digits), and the largest value is exact.
 ///
-/// Small while nothing but zeros is in it; most links wait for nobody.
+/// A distribution with only zeros occupies little memory, because most links have no queue.
 #[derive(Clone, Default, PartialEq)]
 pub struct Distribution {
     zeros: u64,
@@ -26,12 +26,12 @@ impl Distribution {
         if value == 0 {
             self.zeros = self.zeros.saturating_add(weight);
         } else if let Some(h) = self.histogram() {
-            // Cannot fail below VALUE_MAX: the histogram resizes itself.
+            // Recording cannot fail below VALUE_MAX, because the histogram resizes itself.
             let _ = h.record_n(value.min(VALUE_MAX), weight);
         }
     }
 
-    /// The largest value is at least this, if only for a moment without weight.
+    /// Raises the maximum to at least `value`, without adding weight.
     pub(crate) const fn reach(&mut self, value: u64) {
         if value > self.max {
             self.max = value;
@@ -52,7 +52,7 @@ impl Distribution {
         self.zeros.saturating_add(self.positive.as_ref().map_or(0, Histogram::len))
     }
 
-    /// The least value such that a share `q` (0..=1) of the weight lies at or below it; `None` without weight.
+    /// Smallest value such that a share `q` (0..=1) of the weight lies at or below it; `None` without weight.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.weight();
         let rank = ((total as f64 * q.clamp(0.0, 1.0)).ceil() as u64).clamp(1, total.max(1));
@@ -66,19 +66,19 @@ impl Distribution {
         None
     }
 
-    /// The largest value; 0 without any. It may have had no weight: a queue that was long for less than a microsecond.
+    /// Largest value; 0 if empty. It may have no weight, such as a queue depth that lasted less than a microsecond.
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// Mean by weight; `None` without weight.
+    /// Weighted mean; `None` without weight.
     pub fn mean(&self) -> Option<f64> {
         let total = self.weight();
         let positive = self.positive.as_ref().map_or(0.0, |h| h.mean() * h.len() as f64);
         (total > 0).then(|| positive / total as f64)
     }
 
-    /// Values (the largest that counts as the same) and their weights, ascending.
+    /// Buckets, as their largest values, and their weights, in ascending order.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let zeros = (self.zeros > 0).then_some((0, self.zeros));
         let positive = self.positive.iter().flat_map(|h| h.iter_recorded());
@@ -87,7 +87,7 @@ impl Distribution {
 
     fn histogram(&mut self) -> Option<&mut Histogram<u64>> {
         if self.positive.is_none() {
-            // Constant arguments inside the range that HDR allows.
+            // The constant arguments are inside the range of the histogram.
             self.positive = Histogram::new(3).ok();
         }
         self.positive.as_mut()
@@ -95,7 +95,7 @@ impl Distribution {
 }
 
 impl fmt::Debug for Distribution {
-    /// The buckets in use: thousands are not.
+    /// Formats only the buckets in use, which are few of thousands.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.buckets()).finish()
     }

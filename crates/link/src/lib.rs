@@ -1,9 +1,9 @@
-//! The model of one direction of a link, and the truth about every packet.
+//! Model of one direction of a link, with the ground truth about every packet.
 //!
-//! Inputs: packet trains and the time. Outputs: which segments arrive when, and what became of the others. Contract:
-//! the crate is pure (no clock, sockets, threads or OS randomness); all effects happen at logical times, so that what
-//! is delivered when does not depend on how late [`Direction::poll`] is called; the same seed and the same offered
-//! packets give the same fates; no settings and no input cause a panic.
+//! Inputs: packet trains and the time. Outputs: the segments that arrive, with their arrival times, and the outcome of
+//! all others. Contract: the crate is pure (no clock, sockets, threads or OS randomness). All effects happen at logical
+//! times, so that deliveries do not depend on the time at which [`Direction::poll`] is called. The same seed and the
+//! same offered packets give the same outcomes. No settings and no input cause a panic.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,13 +23,13 @@
 //! assert_eq!(link.poll(at).map(|d| (d.payload, d.at)), Some(("a packet", at)));
 //! ```
 
-mod chance;
 mod codel;
+mod delay_line;
 mod depth;
 mod direction;
 mod discipline;
 mod distribution;
-mod line;
+mod impairments;
 mod queue;
 mod settings;
 mod tally;
@@ -37,9 +37,9 @@ mod trace;
 mod train;
 mod transmitter;
 
+pub use delay_line::COALESCE;
 pub use direction::Direction;
 pub use distribution::Distribution;
-pub use line::COALESCE;
 pub use settings::{Capacity, Discipline, Jitter, JitterShape, Loss, Overhead, Queue, QueueLimit, Reorder, Settings};
 pub use tally::{Drops, Tally, Volume};
 pub use trace::{Trace, TraceError};

@@ -1,21 +1,21 @@
-//! The packets that wait, first in, first out.
+//! First-in, first-out queue of packets.
 
 use std::collections::VecDeque;
 
 use units::Instant;
 
-use crate::chance::Fate;
+use crate::impairments::Outcome;
 use crate::train::{Segment, Slot};
 
-/// A packet that waits.
+/// A queued packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) segment: Segment,
     pub(crate) arrival: Instant,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: Outcome,
 }
 
-/// Consecutive segments of one train with the same size and fate.
+/// Consecutive segments of one train with the same size and outcome.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     slot: Slot,
@@ -23,7 +23,7 @@ struct Run {
     count: u32,
     bytes: u32,
     arrival: Instant,
-    fate: Fate,
+    outcome: Outcome,
 }
 
 impl Run {
@@ -31,11 +31,11 @@ impl Run {
         self.slot == w.segment.slot
             && self.first.wrapping_add(self.count) == w.segment.number
             && self.bytes == w.segment.bytes
-            && self.fate == w.fate
+            && self.outcome == w.outcome
     }
 }
 
-/// The queue itself: order and length. The limit and the discipline decide about admission and drops.
+/// Order and length of the queue. The limit and the discipline decide about admission and drops.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     runs: VecDeque<Run>,
@@ -49,27 +49,27 @@ impl Queue {
         self.runs.is_empty()
     }
 
-    /// How many packets wait.
+    /// Number of queued packets.
     pub(crate) const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// How many IP bytes wait.
+    /// Number of queued IP bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// IP bytes of the largest packet that ever waited.
+    /// IP bytes of the largest packet since the start.
     pub(crate) const fn largest(&self) -> u32 {
         self.largest
     }
 
-    /// Since when the first one waits.
+    /// Arrival time of the first packet.
     pub(crate) fn head_arrival(&self) -> Option<Instant> {
         self.runs.front().map(|r| r.arrival)
     }
 
-    /// The segments at the head that continue the train of `s`, as runs: how many, and IP bytes of each.
+    /// Runs of segments at the head that continue the train of `s`: number, and IP bytes of each.
     pub(crate) fn runs_after(&self, s: Segment) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut next = s.number.wrapping_add(1);
         let follows = move |r: &&Run| {
@@ -80,7 +80,7 @@ impl Queue {
         self.runs.iter().take_while(follows).map(|r| (r.count, r.bytes))
     }
 
-    /// Bytes on the wire of all that wait, when a packet of some IP bytes occupies `wire` of it.
+    /// Wire bytes of all queued packets; `wire` converts the IP bytes of one packet.
     pub(crate) fn wire_bytes(&self, wire: impl Fn(u32) -> u32) -> u64 {
         self.runs.iter().map(|r| u64::from(wire(r.bytes)) * u64::from(r.count)).sum()
     }
@@ -93,7 +93,14 @@ impl Queue {
             Some(run) if run.takes(&w) => run.count += 1,
             _ => {
                 let Segment { slot, number, bytes } = w.segment;
-                self.runs.push_back(Run { slot, first: number, count: 1, bytes, arrival: w.arrival, fate: w.fate });
+                self.runs.push_back(Run {
+                    slot,
+                    first: number,
+                    count: 1,
+                    bytes,
+                    arrival: w.arrival,
+                    outcome: w.outcome,
+                });
             }
         }
     }
@@ -101,7 +108,7 @@ impl Queue {
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         let run = self.runs.front_mut()?;
         let segment = Segment { slot: run.slot, number: run.first, bytes: run.bytes };
-        let waiting = Waiting { segment, arrival: run.arrival, fate: run.fate };
+        let waiting = Waiting { segment, arrival: run.arrival, outcome: run.outcome };
         run.first = run.first.wrapping_add(1);
         run.count -= 1;
         if run.count == 0 {

@@ -5,10 +5,10 @@ use units::{Bytes, Rate};
 
 use crate::Trace;
 
-/// Everything that one direction of a link does to packets, at one moment. A schedule replaces it as a whole.
+/// All parameters of one direction of a link at one moment. A schedule replaces them as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// How fast packets leave.
+    /// Rate at which packets leave.
     pub capacity: Capacity,
     /// Overhead of a packet on the wire beyond its IP bytes.
     pub overhead: Overhead,
@@ -16,27 +16,25 @@ pub struct Settings {
     pub delay: Duration,
     /// Variation of the propagation delay.
     pub jitter: Jitter,
-    /// Where packets wait for the wire.
+    /// Queue in front of the wire.
     pub queue: Queue,
-    /// Random loss on the wire, after the queue: a lost packet has used its share of the rate.
+    /// Random loss on the wire, after the queue. A lost packet uses its share of the rate.
     pub loss: Loss,
-    /// Packets to lose by their index, after the queue; the first packet offered since the clock of the link started is
-    /// 0.
+    /// Indices of packets to lose, after the queue. The first packet since the clock of the link started has index 0.
     pub loss_list: Arc<[u64]>,
-    /// Probability that a packet arrives twice, 0..=1. The copy arrives right behind the original and uses none of the
-    /// rate.
+    /// Probability that a packet arrives twice, 0..=1. The copy arrives right after the original and uses no capacity.
     pub duplicate: f64,
-    /// Packets that are held back, so that later ones overtake them.
+    /// Packets that are held back, so that later packets overtake them.
     pub reorder: Reorder,
-    /// Largest IP packet that passes; larger ones are dropped silently (a black hole). `None`: all pass.
+    /// Largest IP packet that passes; larger packets are dropped silently (a black hole). `None`: no limit.
     pub mtu: Option<u32>,
-    /// Whether the link works. While it does not, what is offered and what waits in the queue is lost (cause `outage`);
-    /// what is already under way arrives.
+    /// Whether the link is up. While it is down, offered and queued packets are lost (cause `outage`); packets in
+    /// flight arrive.
     pub up: bool,
 }
 
 impl Default for Settings {
-    /// A wire: no limit, no delay, no loss.
+    /// A link without limits, delay or loss.
     fn default() -> Self {
         Self {
             capacity: Capacity::Unlimited,
@@ -54,23 +52,23 @@ impl Default for Settings {
     }
 }
 
-/// How fast packets leave.
+/// Rate at which packets leave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Capacity {
-    /// At once.
+    /// Immediate transmission.
     Unlimited,
-    /// At a constant rate, counted on IP bytes plus [`Overhead`]. A rate of zero counts as 1 b/s: a link that is down
-    /// has `up` false.
+    /// Constant rate, counted on IP bytes plus [`Overhead`]. A rate of zero counts as 1 b/s; a link that is down has
+    /// `up` false.
     Constant(Rate),
-    /// By delivery opportunities (mahimahi). The trace begins with the link's clock ([`crate::Direction::restart`]) and
-    /// loops. Counted on IP bytes plus 4, as mahimahi does, whatever the overhead.
+    /// Delivery opportunities (mahimahi). The trace starts with the link's clock ([`crate::Direction::restart`]) and
+    /// loops. It counts IP bytes plus 4, as in mahimahi, regardless of the overhead.
     Trace(Arc<Trace>),
 }
 
 /// Bytes that a packet occupies on the wire beyond its IP bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overhead {
-    /// Added to each packet.
+    /// Bytes added to each packet.
     pub per_packet: u32,
     /// Minimum total in bytes, overhead included.
     pub minimum: u32,
@@ -82,8 +80,8 @@ impl Overhead {
     /// The rate counts Ethernet frames with their check sequence: 14 + 4 bytes, at least 64 (IEEE 802.3 §3.1.1,
     /// §4A.4.2).
     pub const ETHERNET_FRAME: Self = Self { per_packet: 18, minimum: 64 };
-    /// The rate counts all that the wire carries: frame, preamble and start delimiter (8), interpacket gap (12) (IEEE
-    /// 802.3 §3.1.1, §4A.4.2). A full packet of 1500 bytes occupies 1538.
+    /// The rate counts all bytes on the wire: frame, preamble and start delimiter (8), interpacket gap (12) (IEEE 802.3
+    /// §3.1.1, §4A.4.2). A full packet of 1500 bytes occupies 1538.
     pub const ETHERNET: Self = Self { per_packet: 38, minimum: 84 };
 
     /// Size on the wire of a packet of `ip` bytes.
@@ -96,30 +94,30 @@ impl Overhead {
 /// Distribution of a delay variation. A value beyond a cut is clamped to the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JitterShape {
-    /// Evenly between minus and plus the amount.
+    /// Uniform between minus and plus the amount.
     #[default]
     Uniform,
-    /// Normal distribution with the amount as standard deviation, cut at 4 of it.
+    /// Normal distribution with the amount as standard deviation, bounded at 4 standard deviations.
     Normal,
-    /// Only later, never earlier: exponential with the amount as mean, cut at 20 of it.
+    /// Exponential distribution with the amount as mean, bounded at 20 means; it only adds delay.
     Exponential,
 }
 
-/// Variation of the propagation delay, drawn for each packet. The sum with the delay never falls below zero.
+/// Variation of the propagation delay, drawn for each packet. The sum with the delay is never below zero.
 ///
-/// The same seed draws the same jitter; the logarithm and cosine behind two of the shapes may round differently on
-/// another machine, by about a nanosecond.
+/// The same seed draws the same jitter. The logarithm and cosine of two shapes may round differently on another
+/// machine, by about a nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Jitter {
     /// Size of the variation.
     pub amount: Duration,
-    /// How it is distributed.
+    /// Distribution of the variation.
     pub shape: JitterShape,
-    /// Whether packets may overtake each other by it. If not, none arrives before one sent earlier.
+    /// Whether packets may overtake each other because of jitter. Otherwise no packet arrives before one sent earlier.
     pub reorders: bool,
 }
 
-/// Where packets wait for the wire.
+/// Queue in front of the wire.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Queue {
     /// Maximum queue length. A packet in transmission does not count; an idle link accepts a packet with any limit.
@@ -129,36 +127,36 @@ pub struct Queue {
 }
 
 impl Default for Queue {
-    /// 1000 packets, tail drop: what Linux's pfifo and netem default to.
+    /// 1000 packets with tail drop, the default of Linux's pfifo and netem.
     fn default() -> Self {
         Self { limit: QueueLimit::Packets(1000), discipline: Discipline::TailDrop }
     }
 }
 
-/// How much may wait.
+/// Maximum queue length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum QueueLimit {
-    /// Any amount.
+    /// No limit.
     Unlimited,
-    /// IP bytes.
+    /// Limit in IP bytes.
     Bytes(Bytes),
-    /// Packets (segments, not super-packets).
+    /// Limit in packets (segments, not super-packets).
     Packets(u64),
-    /// Wire time at the present rate: a packet is dropped when it would have to wait longer. Without effect at
-    /// unlimited rate.
+    /// Limit in wire time at the present rate: a packet that would wait longer is dropped. Without effect at unlimited
+    /// rate.
     Time(Duration),
 }
 
 /// Discipline that selects the packets to drop when the queue is long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Discipline {
-    /// The packet that finds the queue full.
+    /// Drops a packet that arrives at a full queue.
     TailDrop,
-    /// CoDel (RFC 8289): also packets at the head, when all have waited longer than `target` for `interval`.
+    /// CoDel (RFC 8289): drops packets at the head, too, when all have waited longer than `target` for `interval`.
     CoDel {
         /// Acceptable standing delay (RFC 8289 §3.2; default 5 ms).
         target: Duration,
-        /// Time in which a queue may drain (RFC 8289 §3.2; default 100 ms).
+        /// Time in which a queue should drain (RFC 8289 §3.2; default 100 ms).
         interval: Duration,
     },
 }
@@ -166,11 +164,11 @@ pub enum Discipline {
 /// Random loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     None,
-    /// Each packet with the same probability, 0..=1.
+    /// Independent loss with this probability, 0..=1.
     Independent(f64),
-    /// Two states (Gilbert 1960, Elliott 1963). The state changes before each packet is judged.
+    /// Two states (Gilbert 1960, Elliott 1963). The state may change before each packet.
     GilbertElliott {
         /// Probability of the change from good to bad, per packet.
         to_bad: f64,
@@ -186,8 +184,8 @@ pub enum Loss {
 /// Packets that are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reorder {
-    /// Probability for each packet, 0..=1.
+    /// Probability per packet, 0..=1.
     pub probability: f64,
-    /// By how much it arrives later than it would have.
+    /// Additional delay.
     pub by: Duration,
 }

@@ -6,7 +6,7 @@ use crate::transmitter::Usage;
 /// Packets and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// Packets: segments, however they were bundled.
+    /// Packets; each segment counts.
     pub packets: u64,
     /// IP bytes.
     pub bytes: u64,
@@ -27,22 +27,22 @@ impl Volume {
 /// Packets that did not arrive, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// They found the queue full.
+    /// Dropped at a full queue.
     pub queue: Volume,
-    /// CoDel dropped them at the head of the queue.
+    /// Dropped by CoDel at the head of the queue.
     pub codel: Volume,
-    /// Random loss.
+    /// Lost at random.
     pub loss: Volume,
-    /// Loss by packet index.
+    /// Lost by packet index.
     pub listed: Volume,
-    /// The link was down.
+    /// Lost while the link was down.
     pub outage: Volume,
     /// Larger than the MTU.
     pub mtu: Volume,
 }
 
 impl Drops {
-    /// All of them.
+    /// Sum of all causes.
     pub fn total(&self) -> Volume {
         let mut sum = Volume::default();
         [self.queue, self.codel, self.loss, self.listed, self.outage, self.mtu].into_iter().for_each(|v| sum.merge(v));
@@ -59,26 +59,26 @@ impl Drops {
     }
 }
 
-/// Ground truth of one direction of a link over a span of time.
+/// Ground truth of one direction of a link over a time span.
 ///
-/// `offered` = `delivered` - `duplicated` + `dropped` + what more waits (or is being sent) at the end than at the
-/// begin. Tallies of adjacent spans add up, exactly, to the tally of both.
+/// `offered` = `delivered` - `duplicated` + `dropped` + the increase of the backlog, including a packet in
+/// transmission. Tallies of adjacent spans add up exactly to the tally of both.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     /// Packets offered.
     pub offered: Volume,
-    /// Packets that left and were not lost, copies included. They arrive a propagation delay later.
+    /// Packets that left the link without loss, including copies. They arrive after the propagation delay.
     pub delivered: Volume,
-    /// Copies among the delivered.
+    /// Copies among the delivered packets.
     pub duplicated: Volume,
-    /// Packets among the delivered that are held back.
+    /// Held packets among the delivered packets.
     pub reordered: u64,
-    /// Packets that do not arrive.
+    /// Packets that do not arrive, by cause.
     pub dropped: Drops,
     /// IP bytes in the queue, weighted by time in microseconds. A packet in transmission does not count.
     pub queue_bytes: Distribution,
-    /// Nanoseconds that packets waited, from their arrival to the begin of their transmission; those that left the
-    /// queue in the span, each with weight 1. Without those that were dropped.
+    /// Nanoseconds from arrival to start of transmission, with weight 1 for each packet that left the queue in the
+    /// span. Dropped packets do not count.
     pub wait_ns: Distribution,
     /// Length of the span.
     pub span: Duration,
@@ -86,13 +86,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Share of the capacity that was used, 0..=1; `None` when none was offered (unlimited rate, link down, a trace
-    /// without an opportunity in the span).
+    /// Utilisation: used share of the capacity, 0..=1; `None` if no capacity was offered (unlimited rate, link down, a
+    /// trace without an opportunity in the span).
     ///
-    /// Used and offered are bits on the wire: with a constant rate, the rate times the time of transmission and the
-    /// rate times all the time that the link is up; with a trace, the used bytes of opportunities and all bytes of
-    /// opportunities. So spans with different rates count by their capacity. A transmission that outlasts a change or
-    /// the link counts at the rate at which it began.
+    /// Used and offered capacity are bits on the wire. With a constant rate, they are the rate times the transmission
+    /// time, and the rate times the time for which the link is up. With a trace, they are the used bytes and all bytes
+    /// of opportunities. Spans with different rates are thus weighted by their capacity. A transmission that outlasts a
+    /// change or the link counts at its original rate.
     pub fn utilisation(&self) -> Option<f64> {
         let Usage { used, offered } = self.usage;
         (offered > 0).then(|| used as f64 / offered as f64)

@@ -3,23 +3,25 @@ use std::time::Duration;
 
 use units::{Instant, Rate, nanos};
 
-/// Bytes of one delivery opportunity: mahimahi's packet size, an MTU of 1500 and the 4 bytes that a TUN device puts
-/// before each packet.
+/// Bytes of one delivery opportunity: mahimahi's packet size, which is an MTU of 1500 plus 4 bytes of TUN packet
+/// information.
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1504;
-/// Bytes that mahimahi counts beside the IP bytes of a packet: the TUN device's.
-pub(crate) const TRACE_OVERHEAD: u32 = 4;
-/// Maximum number of opportunities that are computed from rates: 1 Gb/s for 10 minutes, 400 MB.
+/// Bytes per packet that mahimahi counts in addition to the IP bytes: the TUN packet information.
+pub(crate) const TRACE_OVERHEAD_BYTES: u32 = 4;
+/// Maximum number of opportunities computed from rates: 1 Gb/s for 10 minutes, 400 MB.
 const OPPORTUNITIES_MAX: usize = 50_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Delivery opportunities of a varying link, in mahimahi's form.
+/// Delivery opportunities of a varying link, in mahimahi's format.
 ///
-/// Text: one whole number a line, the milliseconds since the begin of one opportunity to send 1504 bytes; not
-/// decreasing; as often as there are opportunities in this millisecond. The trace loops: its period is the last number,
-/// so a first opportunity at 0 coincides with the last one of the round before (mahimahi `link_queue.cc`).
+/// Each line of the text has one whole number: the time in milliseconds since the start of an opportunity to send 1504
+/// bytes. The numbers do not decrease; a number occurs once per opportunity in its millisecond. The trace loops with
+/// the last number as its period, so that a first opportunity at 0 coincides with the last one of the previous period
+/// (mahimahi `link_queue.cc`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds from the start to each opportunity, not decreasing. Not empty, the last is not 0.
+    /// Milliseconds from the start to each opportunity, not decreasing. The list is not empty, and its last entry is
+    /// not 0.
     opportunities_ms: Vec<u64>,
 }
 
@@ -32,7 +34,7 @@ pub enum TraceError {
         "line {line}: `{text}` is not a whole number of milliseconds; a trace has one such number a line and nothing else"
     )]
     NotANumber {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
         /// The text of the line, shortened.
         text: String,
@@ -40,26 +42,26 @@ pub enum TraceError {
     /// A line is empty.
     #[error("line {line} is empty; a trace has one number of milliseconds a line")]
     EmptyLine {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// Time goes backwards.
+    /// The times decrease.
     #[error("line {line}: {ms} ms comes after {before_ms} ms; the numbers must not decrease")]
     Decreasing {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Its number.
+        /// Number in the line.
         ms: u64,
-        /// The number before.
+        /// Number in the line before.
         before_ms: u64,
     },
-    /// No opportunity at all.
+    /// The trace has no opportunity.
     #[error("the trace has no delivery opportunity")]
     Empty,
     /// All opportunities are at 0 ms.
     #[error("the last number is 0 ms; it is the length of the trace and must be larger")]
     NoLength,
-    /// The rates end with silence.
+    /// The last rate is zero.
     #[error(
         "the rates end with 0 b/s; a trace ends with its last delivery opportunity and cannot hold silence after it"
     )]
@@ -70,11 +72,11 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Reads mahimahi's form.
+    /// Parses mahimahi's format.
     ///
     /// # Errors
     ///
-    /// The fault and its line.
+    /// A line is invalid; the error names the line.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities_ms: Vec<u64> = Vec::new();
         for (i, content) in text.lines().enumerate() {
@@ -82,7 +84,7 @@ impl Trace {
             if content.trim().is_empty() {
                 return Err(TraceError::EmptyLine { line });
             }
-            // `parse` alone would take a sign.
+            // `parse` alone would accept a sign.
             let digits = content.bytes().all(|b| b.is_ascii_digit());
             let ms = content
                 .parse()
@@ -99,30 +101,30 @@ impl Trace {
         Self::checked(opportunities_ms)
     }
 
-    /// A constant rate, counted on IP bytes plus 4. See [`Self::of_rates`].
+    /// Trace of a constant rate, counted on IP bytes plus 4. See [`Self::of_rates`].
     ///
     /// # Errors
     ///
-    /// As [`Self::of_rates`].
+    /// Those of [`Self::of_rates`].
     pub fn of_constant(rate: Rate, length: Duration) -> Result<Self, TraceError> {
         Self::of_rates(&[(rate, length)])
     }
 
-    /// Rates that hold for some time each, one after the other; counted on IP bytes plus 4.
+    /// Trace of consecutive rates, each with its duration; counted on IP bytes plus 4.
     ///
-    /// An opportunity is given in the first millisecond at whose end the rates have earned it, so a round
-    /// never gives more than the rates. Its period is its last opportunity: less than the sum of the times by less than what one
-    /// more opportunity takes.
+    /// An opportunity is placed at the first whole millisecond at which the rates have accumulated 1504 bytes, so that
+    /// a period never exceeds the rates. The period ends with the last opportunity. It is shorter than the sum of the
+    /// durations by less than the time of one more opportunity.
     ///
     /// # Errors
     ///
-    /// When the times are too short for one opportunity, end with rate zero, or give more opportunities than memory
-    /// should hold.
+    /// The durations are too short for one opportunity, the last rate is zero, or the number of opportunities exceeds
+    /// the limit.
     pub fn of_rates(rates: &[(Rate, Duration)]) -> Result<Self, TraceError> {
-        // In bits times 10^9 a rate earns its number each nanosecond, without fractions.
+        // In units of bits times 10^9, a rate in b/s accumulates its number each nanosecond, without fractions.
         let price = u128::from(OPPORTUNITY_BYTES) * 8 * 1_000_000_000;
         let mut opportunities_ms = Vec::new();
-        let (mut begin_ns, mut earned) = (0u128, 0u128);
+        let (mut start_ns, mut earned) = (0u128, 0u128);
         for (rate, length) in rates {
             let (rate, length_ns) = (u128::from(rate.as_bps()), length.as_nanos());
             let total = earned.saturating_add(rate.saturating_mul(length_ns));
@@ -131,12 +133,12 @@ impl Trace {
                 return Err(TraceError::TooLong);
             }
             for k in 1..=count {
-                let at_ns = begin_ns + (k * price - earned).div_ceil(rate);
+                let at_ns = start_ns + (k * price - earned).div_ceil(rate);
                 let at_ms = at_ns.div_ceil(u128::from(NS_PER_MS));
                 opportunities_ms.push(u64::try_from(at_ms).unwrap_or(u64::MAX));
             }
             earned = total % price;
-            begin_ns = begin_ns.saturating_add(length_ns);
+            start_ns = start_ns.saturating_add(length_ns);
         }
         if rates.iter().rev().find(|(_, length)| !length.is_zero()).is_some_and(|(rate, _)| *rate == Rate::ZERO) {
             return Err(TraceError::EndsSilent);
@@ -170,14 +172,14 @@ impl Trace {
     }
 
     fn period_ms(&self) -> u64 {
-        // Never 0: `checked`.
+        // `checked` excludes 0.
         self.opportunities_ms.last().copied().unwrap_or(1)
     }
 
-    /// Number of opportunities at or before `now`, when the trace begins at `origin`; also the number of the first one
-    /// after.
+    /// Number of opportunities at or before `now` for a trace that starts at `origin`. This is also the number of the
+    /// first later opportunity.
     pub(crate) fn opportunities_until(&self, origin: Instant, now: Instant) -> u64 {
-        // The first whole millisecond after `now`; it lies in a round's milliseconds 1..=period.
+        // The first whole millisecond after `now`; it lies in the milliseconds 1..=period of a period.
         let ms = nanos(now.saturating_since(origin)) / NS_PER_MS + 1;
         let round = (ms - 1) / self.period_ms();
         let within = ms - round * self.period_ms();
@@ -185,7 +187,7 @@ impl Trace {
         round.saturating_mul(self.opportunities_ms.len() as u64).saturating_add(before)
     }
 
-    /// When opportunity `number` is, counted over all rounds from 0.
+    /// Time of opportunity `number`, counted over all periods from 0.
     pub(crate) fn at(&self, origin: Instant, number: u64) -> Instant {
         let length = self.opportunities_ms.len() as u64;
         let (round, within) = (number / length, (number % length) as usize);
@@ -195,7 +197,7 @@ impl Trace {
 }
 
 impl fmt::Display for Trace {
-    /// Mahimahi's form, as [`Trace::parse`] reads it.
+    /// Formats the trace in mahimahi's format, the input of [`Trace::parse`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.opportunities_ms.iter().try_for_each(|ms| writeln!(f, "{ms}"))
     }

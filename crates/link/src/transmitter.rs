@@ -5,27 +5,27 @@ use std::time::Duration;
 
 use units::{Instant, nanos};
 
-use crate::trace::{OPPORTUNITY_BYTES, TRACE_OVERHEAD, Trace};
+use crate::trace::{OPPORTUNITY_BYTES, TRACE_OVERHEAD_BYTES, Trace};
 use crate::{Capacity, Overhead};
 
-/// Bits of one opportunity in the unit of [`Usage`].
-const OPPORTUNITY: u128 = OPPORTUNITY_BYTES as u128 * BYTE;
-/// One byte in the unit of [`Usage`].
-const BYTE: u128 = 8 * NS_PER_S;
+/// Size of one opportunity in the unit of [`Usage`].
+const OPPORTUNITY_UNITS: u128 = OPPORTUNITY_BYTES as u128 * BYTE_UNITS;
+/// Size of one byte in the unit of [`Usage`].
+const BYTE_UNITS: u128 = 8 * NS_PER_S;
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// How much of the capacity was used; in bits times 10^9, so that a rate times nanoseconds has no fraction.
+/// Used and offered capacity, in bits times 10^9, so that a rate times nanoseconds has no fraction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) used: u128,
     pub(crate) offered: u128,
 }
 
-/// The wire of one direction, at one capacity. Sends one packet at a time.
+/// The wire of one direction at one capacity. It sends one packet at a time.
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     kind: Kind,
-    /// Whether the link is up: only then it offers capacity when idle.
+    /// Whether the link is up; an idle link offers capacity only while it is up.
     available: bool,
     busy: bool,
     usage: Usage,
@@ -42,32 +42,35 @@ enum Kind {
 #[derive(Debug)]
 struct Constant {
     bps: u128,
-    /// When the last transmission ended or will end: whole nanoseconds and a rest in units of 1/bps of a nanosecond.
-    /// The next transmission starts exactly there, so that no rounding adds up.
+    /// End of the last transmission: whole nanoseconds, and a remainder in units of 1/bps of a nanosecond. The next
+    /// transmission starts exactly there, so that rounding errors do not accumulate.
     free: Instant,
-    rest: u128,
+    remainder: u128,
     accounted: Instant,
 }
 
-/// Delivery opportunities. Those before `next` are used or have passed.
+/// Delivery opportunities. Those before `next` are used or in the past.
 #[derive(Debug)]
 struct Opportunities {
     trace: Arc<Trace>,
     origin: Instant,
     next: u64,
-    /// Unused bytes of the opportunity before `next`, at its time.
+    /// Unused bytes of the opportunity before `next`.
     leftover: u32,
     accounted: u64,
 }
 
 impl Transmitter {
-    /// A transmitter with this capacity that is free from `from` on. The trace started at `origin`.
+    /// Creates a transmitter of this capacity that is free from `from` on. The trace started at `origin`.
     pub(crate) fn new(capacity: &Capacity, origin: Instant, from: Instant, available: bool) -> Self {
         let kind = match capacity {
             Capacity::Unlimited => Kind::Unlimited,
-            Capacity::Constant(rate) => {
-                Kind::Constant(Constant { bps: u128::from(rate.as_bps().max(1)), free: from, rest: 0, accounted: from })
-            }
+            Capacity::Constant(rate) => Kind::Constant(Constant {
+                bps: u128::from(rate.as_bps().max(1)),
+                free: from,
+                remainder: 0,
+                accounted: from,
+            }),
             Capacity::Trace(trace) => {
                 let next = trace.opportunities_until(origin, from);
                 Kind::Trace(Opportunities { trace: Arc::clone(trace), origin, next, leftover: 0, accounted: next })
@@ -76,12 +79,11 @@ impl Transmitter {
         Self { kind, available, busy: false, usage: Usage::default() }
     }
 
-    /// Start of the transmission of a packet that arrived at `arrival`, computed at `now` when the transmitter is
-    /// free.
+    /// Start of the transmission of a packet that arrived at `arrival`, computed at `now` when the transmitter is free.
     ///
-    /// A packet uses opportunities after its arrival only: one at the very instant has passed (mahimahi serves before
-    /// it queues).
-    pub(crate) fn begin_at(&mut self, now: Instant, arrival: Instant) -> Instant {
+    /// A packet uses only opportunities after its arrival: mahimahi serves an opportunity before it queues a packet
+    /// that arrives at the same time.
+    pub(crate) fn start_at(&mut self, now: Instant, arrival: Instant) -> Instant {
         match &mut self.kind {
             Kind::Unlimited | Kind::Constant(_) => now,
             Kind::Trace(o) if o.leftover > 0 => now,
@@ -94,7 +96,7 @@ impl Transmitter {
         }
     }
 
-    /// Starts a transmission of `bytes` at `now`, the time returned by [`Self::begin_at`]. Returns its end.
+    /// Starts a transmission of `bytes` at `now`, the time returned by [`Self::start_at`]. Returns its end.
     pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Instant {
         if !self.busy {
             match &self.kind {
@@ -110,8 +112,8 @@ impl Transmitter {
         }
     }
 
-    /// The transmission has ended at `now`, and no other follows at once.
-    pub(crate) fn rest(&mut self, now: Instant) {
+    /// Marks the wire as idle from `now` on, after a transmission.
+    pub(crate) fn set_idle(&mut self, now: Instant) {
         if !self.busy {
             return;
         }
@@ -120,34 +122,34 @@ impl Transmitter {
             Kind::Trace(o) => {
                 let (next, leftover) = (o.next, core::mem::take(&mut o.leftover));
                 self.account_opportunities(next);
-                self.usage.used -= u128::from(leftover) * BYTE;
+                self.usage.used -= u128::from(leftover) * BYTE_UNITS;
             }
         }
         self.busy = false;
     }
 
-    /// From now on the link is up, or not.
+    /// Sets whether the link is up from `now` on.
     pub(crate) fn set_available(&mut self, now: Instant, available: bool) {
         self.account(now);
         self.available = available;
     }
 
-    /// Used and offered capacity up to `now`, since the last call.
+    /// Used and offered capacity up to `now`, since the previous call.
     pub(crate) fn take_usage(&mut self, now: Instant) -> Usage {
         self.account(now);
         core::mem::take(&mut self.usage)
     }
 
-    /// Another capacity takes over at `now`, when the wire is free.
+    /// Replaces the capacity at `now`, when the wire is free.
     pub(crate) fn replace(&mut self, now: Instant, by: Self) {
-        self.rest(now);
+        self.set_idle(now);
         self.account(now);
         let usage = self.usage;
         *self = Self { usage, ..by };
     }
 
-    /// Whether a packet behind `ahead` bytes on the wire would wait at most `limit`. `free` is when the present
-    /// transmission ends (`now` if there is none).
+    /// Whether a packet behind `ahead` wire bytes would wait at most `limit`. `free` is the end of the present
+    /// transmission, or `now`.
     pub(crate) fn waits_at_most(&self, limit: Duration, now: Instant, free: Instant, ahead: u64) -> bool {
         let left = nanos(free.saturating_since(now));
         let Some(limit_left) = nanos(limit).checked_sub(left) else {
@@ -155,17 +157,17 @@ impl Transmitter {
         };
         match &self.kind {
             Kind::Unlimited => true,
-            Kind::Constant(c) => u128::from(ahead) * BYTE <= u128::from(limit_left).saturating_mul(c.bps),
-            Kind::Trace(o) => o.begin_behind(free, ahead).saturating_since(now) <= limit,
+            Kind::Constant(c) => u128::from(ahead) * BYTE_UNITS <= u128::from(limit_left).saturating_mul(c.bps),
+            Kind::Trace(o) => o.start_behind(free, ahead).saturating_since(now) <= limit,
         }
     }
 
-    /// How long `bytes` occupy the wire, about: `None` when it sends by opportunities.
+    /// Approximate wire time of `bytes`; `None` with delivery opportunities.
     pub(crate) fn duration(&self, bytes: u64) -> Option<Duration> {
         match &self.kind {
             Kind::Unlimited => Some(Duration::ZERO),
             Kind::Constant(c) => {
-                let ns = (u128::from(bytes) * BYTE).div_ceil(c.bps);
+                let ns = (u128::from(bytes) * BYTE_UNITS).div_ceil(c.bps);
                 Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
             }
             Kind::Trace(_) => None,
@@ -187,12 +189,12 @@ impl Transmitter {
         }
     }
 
-    /// Accounts for the opportunities before number `until`.
+    /// Accounts for all opportunities before number `until`.
     fn account_opportunities(&mut self, until: u64) {
         if let Kind::Trace(o) = &mut self.kind {
             let count = until.saturating_sub(o.accounted);
             o.accounted = o.accounted.max(until);
-            self.add(u128::from(count).saturating_mul(OPPORTUNITY));
+            self.add(u128::from(count).saturating_mul(OPPORTUNITY_UNITS));
         }
     }
 
@@ -209,10 +211,10 @@ impl Transmitter {
 impl Constant {
     fn send(&mut self, now: Instant, bytes: u32) -> Instant {
         if now > self.free {
-            (self.free, self.rest) = (now, 0);
+            (self.free, self.remainder) = (now, 0);
         }
-        let total = u128::from(bytes) * BYTE + self.rest;
-        self.rest = total % self.bps;
+        let total = u128::from(bytes) * BYTE_UNITS + self.remainder;
+        self.remainder = total % self.bps;
         let ns = u64::try_from(total / self.bps).unwrap_or(u64::MAX);
         self.free = self.free + Duration::from_nanos(ns);
         self.free
@@ -228,13 +230,13 @@ impl Opportunities {
         let need = bytes - self.leftover;
         let count = need.div_ceil(OPPORTUNITY_BYTES);
         self.next = self.next.saturating_add(u64::from(count));
-        // Less than one opportunity remains.
+        // The leftover is less than one opportunity.
         self.leftover = (u64::from(count) * u64::from(OPPORTUNITY_BYTES) - u64::from(need)) as u32;
         self.trace.at(self.origin, self.next - 1)
     }
 
     /// Start of the transmission of a packet behind `ahead` bytes; `free` is the end of the present transmission.
-    fn begin_behind(&self, free: Instant, ahead: u64) -> Instant {
+    fn start_behind(&self, free: Instant, ahead: u64) -> Instant {
         match ahead.checked_sub(u64::from(self.leftover)) {
             None => free,
             Some(rest) => self.trace.at(self.origin, self.next.saturating_add(rest / u64::from(OPPORTUNITY_BYTES))),
@@ -242,10 +244,10 @@ impl Opportunities {
     }
 }
 
-/// Bytes that a packet of `ip` IP bytes occupies on the wire.
+/// Bytes on the wire of a packet with `ip` IP bytes.
 pub(crate) fn wire_bytes(capacity: &Capacity, overhead: Overhead, ip: u32) -> u32 {
     match capacity {
         Capacity::Unlimited | Capacity::Constant(_) => overhead.wire(ip),
-        Capacity::Trace(_) => ip.saturating_add(TRACE_OVERHEAD),
+        Capacity::Trace(_) => ip.saturating_add(TRACE_OVERHEAD_BYTES),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
         one_off: options.one_off,
     })?;
     info!(address = %server.local_addr()?, version = measure::VERSION, "listening");
-    server.run(&Shutdown::asked)?;
+    server.run(&Shutdown::requests)?;
     Ok(ExitCode::SUCCESS)
 }
 

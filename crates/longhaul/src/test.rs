@@ -53,7 +53,7 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
         start_at: options.start_at_ns.map(Instant::from_nanos),
         ..peer
     };
-    let asked = || Shutdown::asked() + outputs.borrow_mut().stops();
+    let asked = || Shutdown::requests() + outputs.borrow_mut().stops();
     let mut started = None;
     let mut omit = Omit::new(options.omit.unwrap_or_default(), load);
     let mut observe = |record: &Record| {

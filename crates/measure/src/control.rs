@@ -48,7 +48,7 @@ impl ControlWriter {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
         // A write that waits for a peer that is gone ends with the silence, not after it.
-        kernel::give_up_after(&stream, PEER_TIMEOUT);
+        kernel::set_user_timeout(&stream, PEER_TIMEOUT);
         Self { stream: Arc::new(Mutex::new(stream)), peer: peer.into() }
     }
 

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071).
 
-/// One's complement sum of 16-bit words, folded, added to `start`. An odd last byte counts as if followed by zero.
+/// One's complement sum of 16-bit words, folded and added to `start`. An odd last byte is padded with zero.
 pub(crate) fn sum(bytes: &[u8], start: u32) -> u32 {
     let mut total = u64::from(start);
     let mut words = bytes.chunks_exact(2);
@@ -16,7 +16,7 @@ pub(crate) fn sum(bytes: &[u8], start: u32) -> u32 {
     total as u32
 }
 
-/// Sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1) of an IP packet whose transport part has `length` bytes.
+/// Sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1) of an IP packet with a transport part of `length` bytes.
 pub(crate) fn pseudo_header(ip: &[u8], protocol: u8, length: usize) -> u32 {
     let addresses = match ip.first().map(|b| b >> 4) {
         Some(4) => ip.get(12..20),

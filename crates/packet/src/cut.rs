@@ -3,16 +3,15 @@ use std::io::IoSlice;
 use crate::checksum;
 use crate::segments::{GSO_ECN, GSO_NONE, NEEDS_CSUM, Packet, Transport, VNET_HEADER};
 
-/// Maximum bytes of headers of a super-packet: Ethernet with a VLAN tag, IPv6 with extension headers, TCP with
-/// options.
+/// Maximum header bytes of a super-packet: Ethernet with a VLAN tag, IPv6 with extension headers, TCP with options.
 pub(crate) const HEADERS_BYTES_MAX: usize = 256;
 
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// A run of segments of a super-packet, with separate headers. Several segments form a smaller super-packet.
+/// A run of segments of a super-packet with its own headers. Several segments form a smaller super-packet.
 ///
-/// The checksum stays partial, as it came: the receiving kernel takes it as verified, as it does for packets of its own.
+/// The checksum stays partial: the receiving kernel accepts it as verified, like those of its own packets.
 pub struct Cut<'a> {
     headers: [u8; VNET_HEADER + HEADERS_BYTES_MAX],
     length: usize,
@@ -20,15 +19,16 @@ pub struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Cuts `count` segments from the `first`. `None` when the packet is no super-packet or has fewer segments.
+    /// Cuts `count` segments out of the packet, starting with segment `first`. `None` if the packet is not a
+    /// super-packet or has fewer segments.
     pub fn new<B: AsRef<[u8]>>(packet: &'a Packet<B>, first: u32, count: u32) -> Option<Self> {
         let gso = packet.gso?;
         let frame = packet.frame();
         let (own, payload) = frame.split_at_checked(packet.headers)?;
-        let begin = first as usize * gso.size;
-        let end = (begin + count as usize * gso.size).min(payload.len());
-        let payload = payload.get(begin..end)?;
-        let is_last = begin + payload.len() == frame.len() - packet.headers;
+        let offset = first as usize * gso.size;
+        let end = (offset + count as usize * gso.size).min(payload.len());
+        let payload = payload.get(offset..end)?;
+        let is_last = offset + payload.len() == frame.len() - packet.headers;
 
         let mut headers = [0; VNET_HEADER + HEADERS_BYTES_MAX];
         let length = VNET_HEADER + own.len();
@@ -52,7 +52,7 @@ impl<'a> Cut<'a> {
         let transport_length = transport.len() + payload.len();
         fix_ip(ip, transport_length, first)?;
         match gso.transport {
-            Transport::Tcp => fix_tcp(transport, begin, first == 0, is_last)?,
+            Transport::Tcp => fix_tcp(transport, offset, first == 0, is_last)?,
             Transport::Udp => fix_udp(transport, transport_length)?,
         }
         let (protocol, at) = match gso.transport {
@@ -74,13 +74,14 @@ impl<'a> Cut<'a> {
         self.headers.get(VNET_HEADER..self.length).unwrap_or_default()
     }
 
-    /// Bytes behind the headers.
+    /// Bytes after the headers.
     pub fn payload(&self) -> &[u8] {
         self.payload
     }
 }
 
-/// Length, and for IPv4 identification (one more for each segment, as the kernel does) and header checksum.
+/// Sets the length, and for IPv4 the identification (incremented for each segment, as in the kernel) and the header
+/// checksum.
 pub(crate) fn fix_ip(ip: &mut [u8], transport_length: usize, first: u32) -> Option<()> {
     let header = ip.len();
     match ip.first()? >> 4 {
@@ -101,10 +102,10 @@ pub(crate) fn fix_ip(ip: &mut [u8], transport_length: usize, first: u32) -> Opti
     Some(())
 }
 
-/// Sequence number and flags: FIN and PSH belong to the last segment, CWR to the first (RFC 3168 §6.1.2).
-fn fix_tcp(tcp: &mut [u8], begin: usize, is_first: bool, is_last: bool) -> Option<()> {
+/// Sets sequence number and flags: FIN and PSH belong to the last segment, CWR to the first (RFC 3168 §6.1.2).
+fn fix_tcp(tcp: &mut [u8], offset: usize, is_first: bool, is_last: bool) -> Option<()> {
     let field = tcp.get_mut(4..8)?;
-    let sequence = u32::from_be_bytes(<[u8; 4]>::try_from(&*field).ok()?).wrapping_add(begin as u32);
+    let sequence = u32::from_be_bytes(<[u8; 4]>::try_from(&*field).ok()?).wrapping_add(offset as u32);
     field.copy_from_slice(&sequence.to_be_bytes());
     let flags = tcp.get_mut(13)?;
     if !is_last {
@@ -116,7 +117,7 @@ fn fix_tcp(tcp: &mut [u8], begin: usize, is_first: bool, is_last: bool) -> Optio
     Some(())
 }
 
-/// Length: that of the datagram, or of the whole super-packet, as the kernel writes it.
+/// Sets the length of the datagram, or of the whole super-packet as the kernel does.
 fn fix_udp(udp: &mut [u8], transport_length: usize) -> Option<()> {
     udp.get_mut(4..6)?.copy_from_slice(&(transport_length as u16).to_be_bytes());
     Some(())

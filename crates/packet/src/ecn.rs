@@ -3,18 +3,18 @@ use crate::checksum;
 /// Explicit congestion notification field (RFC 3168 section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ecn {
-    /// The transport does not take marks.
+    /// The transport does not support congestion marks.
     NotCapable,
-    /// Capable, ECT(1): L4S (RFC 9331).
+    /// ECT(1), L4S (RFC 9331).
     Capable1,
-    /// Capable, ECT(0).
+    /// ECT(0).
     Capable0,
     /// Congestion experienced.
     Congestion,
 }
 
 impl Ecn {
-    /// From the two low bits of the traffic class.
+    /// Field in the two low bits of a traffic class.
     pub const fn of(traffic_class: u8) -> Self {
         match traffic_class & 3 {
             0 => Self::NotCapable,
@@ -25,7 +25,7 @@ impl Ecn {
     }
 }
 
-/// DSCP and ECN of an IP packet, as one byte; `None` when it is none.
+/// DSCP and ECN of an IP packet as one byte; `None` for other packets.
 pub fn traffic_class(ip: &[u8]) -> Option<u8> {
     let (first, second) = (*ip.first()?, *ip.get(1)?);
     match first >> 4 {
@@ -35,13 +35,14 @@ pub fn traffic_class(ip: &[u8]) -> Option<u8> {
     }
 }
 
-/// The ECN field of an IP packet; `None` when it is none.
+/// ECN field of an IP packet; `None` for other packets.
 pub fn ecn(ip: &[u8]) -> Option<Ecn> {
     traffic_class(ip).map(Ecn::of)
 }
 
-/// Takes over a mark that a tunnel's outer header got on the way (RFC 6040 section 4.2). Says whether the packet may be delivered: one
-/// that does not take marks and was marked must be dropped, because its sender would not learn of the congestion otherwise.
+/// Copies a congestion mark from a tunnel's outer header (RFC 6040 section 4.2). Returns whether the packet may be
+/// delivered. A marked packet of a transport without ECN must be dropped, because its sender would not learn of the
+/// congestion otherwise.
 pub fn mark_congestion(ip: &mut [u8]) -> bool {
     match ecn(ip) {
         None | Some(Ecn::NotCapable) => false,

@@ -4,25 +4,26 @@ const TCP: u8 = 6;
 const FIN: u8 = 1;
 const RST: u8 = 4;
 
-/// What tells flows apart: the five fields of the paper ("Performance of an Adaptive Routing Overlay", section II.B), and the protocol.
+/// Identity of a flow: the five fields of the paper ("Performance of an Adaptive Routing Overlay", section II.B), and
+/// the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
     /// Source address.
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// TCP or UDP port of the sender; 0 for other protocols and for fragments, of which only the first has ports.
+    /// TCP or UDP source port; 0 for other protocols and for fragments, of which only the first has ports.
     pub source_port: u16,
-    /// Port of the receiver, likewise.
+    /// TCP or UDP destination port; 0 for other protocols and for fragments.
     pub destination_port: u16,
-    /// Protocol above IP; of IPv6, the first next header.
+    /// Protocol above IP; for IPv6 the first next header.
     pub protocol: u8,
-    /// Differentiated services code point (RFC 2474): the priority of the paper.
+    /// Differentiated services code point (RFC 2474), the paper's priority.
     pub dscp: u8,
 }
 
 impl Flow {
-    /// The flow of what the receiver sends back.
+    /// Flow of the reverse direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
         let Self { source, destination, source_port, destination_port, .. } = self;
@@ -35,7 +36,7 @@ impl Flow {
         }
     }
 
-    /// Of an IP packet. `None` when it is none, or shorter than its header.
+    /// Flow of an IP packet. `None` for other packets and truncated headers.
     pub fn of(ip: &[u8]) -> Option<Self> {
         let (protocol, at, fragment) = transport(ip)?;
         let port = |from: usize| ip.get(from..from + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_be_bytes);
@@ -46,7 +47,8 @@ impl Flow {
     }
 }
 
-/// Whether the sender of a TCP segment says that it sends no more: FIN or RST (RFC 9293, section 3.1). A super-packet has the flags of all its segments.
+/// Whether a TCP segment ends its direction: FIN or RST (RFC 9293, section 3.1). A super-packet has the flags of all
+/// its segments.
 pub fn is_last(ip: &[u8]) -> bool {
     has_flag(ip, FIN | RST)
 }
@@ -61,12 +63,12 @@ fn has_flag(ip: &[u8], wanted: u8) -> bool {
     ip.get(at + 13).is_some_and(|flags| flags & wanted != 0)
 }
 
-/// Source address of an IP packet; `None` when it is none.
+/// Source address of an IP packet; `None` for other packets.
 pub fn source(ip: &[u8]) -> Option<IpAddr> {
     address(ip, 12, 8)
 }
 
-/// Destination address of an IP packet; `None` when it is none.
+/// Destination address of an IP packet; `None` for other packets.
 pub fn destination(ip: &[u8]) -> Option<IpAddr> {
     address(ip, 16, 24)
 }

@@ -1,6 +1,6 @@
-//! Body of the fuzz target `packets`: see the crate `fuzzing`, which replays the committed corpus through it.
+//! Body of the fuzz target `packets`; the crate `fuzzing` replays the committed corpus through it.
 //!
-//! It takes any bytes and panics where a promise of this crate is broken; that is its purpose.
+//! The body accepts any bytes, and panics if the crate violates a guarantee.
 
 use crate::checksum;
 use crate::{
@@ -8,27 +8,27 @@ use crate::{
     mark_congestion, source, too_big,
 };
 
-/// What a device, or a member of an overlay, may hand over: two bytes for what the way carries, a virtio header, and an IP packet.
+/// Input from a device or an overlay peer: two bytes for the path MTU, a virtio header, and an IP packet.
 pub fn packets(data: &[u8]) {
-    let Some((most, raw)) = data.split_first_chunk::<2>() else { return };
-    let most = usize::from(u16::from_be_bytes(*most));
+    let Some((max, raw)) = data.split_first_chunk::<2>() else { return };
+    let max = usize::from(u16::from_be_bytes(*max));
     let Some((vnet, ip)) = raw.split_at_checked(VNET_HEADER) else { return };
-    fields(vnet, ip, most);
+    fields(vnet, ip, max);
     for ethernet in [false, true] {
         if let Some(packet) = Packet::new(raw, raw.len(), ethernet) {
             cuts(&packet);
         }
     }
     if let Some(mut packet) = Packet::new(raw, raw.len(), false)
-        && packet.cut_to(most)
+        && packet.cut_to(max)
     {
-        assert!(packet.segments().longest() as usize <= most);
+        assert!(packet.segments().longest() as usize <= max);
         cuts(&packet);
     }
 }
 
-/// What is read of a packet, and mended in it.
-fn fields(vnet: &[u8], ip: &[u8], most: usize) {
+/// Checks reading and updating of packet fields.
+fn fields(vnet: &[u8], ip: &[u8], max: usize) {
     if let Some(flow) = Flow::of(ip) {
         assert_eq!((Some(flow.source), Some(flow.destination)), (source(ip), destination(ip)));
     }
@@ -38,37 +38,37 @@ fn fields(vnet: &[u8], ip: &[u8], most: usize) {
     }
     for partial in [false, true] {
         let mut clamped = ip.to_vec();
-        clamp_mss(&mut clamped, most, partial);
-        assert!(!clamp_mss(&mut clamped, most, partial), "once is enough");
+        clamp_mss(&mut clamped, max, partial);
+        assert!(!clamp_mss(&mut clamped, max, partial), "a second call changes nothing");
         assert_eq!(Flow::of(&clamped), Flow::of(ip));
     }
-    fragments(ip, most);
+    fragments(ip, max);
     let (start, field) = (usize::from(vnet[6]), usize::from(vnet[8]));
     complete_checksum(&mut ip.to_vec(), start, field);
-    if let Some(answer) = too_big(ip, most) {
+    if let Some(answer) = too_big(ip, max) {
         assert_eq!((source(&answer), destination(&answer)), (destination(ip), source(ip)));
         assert!(answer.len() <= 1280);
     }
 }
 
-/// Fragments fit, and have all of the packet, each where it was.
-fn fragments(ip: &[u8], most: usize) {
-    let Some(fragments) = Fragments::new(ip, most) else { return };
+/// Checks that fragments fit and contain the whole packet at the right offsets.
+fn fragments(ip: &[u8], max: usize) {
+    let Some(fragments) = Fragments::new(ip, max) else { return };
     let mut at = None;
     for fragment in fragments {
         let [header, payload] = fragment.parts();
-        assert!(header.len() + payload.len() <= most && checksum::sum(header, 0) == 0xffff);
+        assert!(header.len() + payload.len() <= max && checksum::sum(header, 0) == 0xffff);
         let offset = usize::from(u16::from_be_bytes([header[6], header[7]]) & 0x1fff) * 8;
-        let (begin, end) = at.unwrap_or((offset, header.len()));
-        assert_eq!(offset - begin, end - header.len());
+        let (start, end) = at.unwrap_or((offset, header.len()));
+        assert_eq!(offset - start, end - header.len());
         assert_eq!(payload, &ip[end..end + payload.len()]);
-        at = Some((begin, end + payload.len()));
+        at = Some((start, end + payload.len()));
     }
     let length = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
     assert!(at.is_none_or(|(_, end)| end == length));
 }
 
-/// Segments are what was told of them, have all that the packet has, and make the same packet again.
+/// Checks that segments have the announced sizes, contain the whole packet, and merge to the same packet.
 fn cuts(packet: &Packet<&[u8]>) {
     let segments = packet.segments();
     let cut = (0..segments.count).map_while(|n| Cut::new(packet, n, 1));
@@ -81,27 +81,27 @@ fn cuts(packet: &Packet<&[u8]>) {
         return;
     }
     let headers = all.iter().map(Vec::len).sum::<usize>() - (packet.frame().len() - packet.headers);
-    assert_eq!(headers, packet.headers * all.len(), "all of its payload, once");
+    assert_eq!(headers, packet.headers * all.len(), "segments contain the payload exactly once");
     for (n, segment) in all.iter().enumerate() {
-        let told = if n + 1 == all.len() { segments.last } else { segments.full };
-        assert_eq!(segment.len() - packet.ip_at, told as usize);
+        let announced = if n + 1 == all.len() { segments.last } else { segments.full };
+        assert_eq!(segment.len() - packet.ip_at, announced as usize);
     }
     if packet.ip_at == 0 {
         merges(packet, &all);
     }
 }
 
-/// Whatever is put together has the payload of its parts, and all segments of a packet that can be have that of the packet.
+/// Checks that a merged packet has the payload of its parts, and that all segments of a packet merge to its payload.
 fn merges(packet: &Packet<&[u8]>, all: &[Vec<u8>]) {
     let Some((first, rest)) = all.split_first() else { return };
     let mut merge = Merge::new(first, true);
     let added = rest.iter().take_while(|segment| merge.add(segment, true)).count();
     let (count, bytes) = (merge.count(), merge.ip_bytes());
-    let mut room = std::array::from_fn(|_| std::io::IoSlice::new(&[]));
-    let written = merge.parts(&mut room).iter().flat_map(|part| part.iter().copied()).collect::<Vec<u8>>();
+    let mut buffers = std::array::from_fn(|_| std::io::IoSlice::new(&[]));
+    let written = merge.parts(&mut buffers).iter().flat_map(|part| part.iter().copied()).collect::<Vec<u8>>();
     assert_eq!((count, written.len()), (1 + added, VNET_HEADER + bytes));
     if added > 0 {
-        // Where segments are put together, their headers are as long as those that were cut.
+        // Merged segments have headers of the same length as the packet that was cut.
         let payload = &packet.frame()[packet.headers..];
         assert!(payload.starts_with(&written[VNET_HEADER + packet.headers..]));
     }

@@ -1,9 +1,9 @@
-//! IP packets as the kernel hands them over: behind a virtio header, perhaps an Ethernet header, and often as super-packets of many
-//! segments. Reads their layout, cuts runs of segments out of them as the kernel's own segmentation would, puts segments together
-//! again, cuts packets of IPv4 into fragments, and reads and mends the few fields that a router needs: the flow, the ECN field, the maximum segment size.
+//! IP packets as the kernel passes them to a TUN device: after a virtio header and an optional Ethernet header, and
+//! often as super-packets of many segments. The crate parses their layout, cuts runs of segments out of them as the
+//! kernel's segmentation does, merges segments, and fragments IPv4 packets. It reads and updates the fields that a
+//! router needs: flow, ECN field, maximum segment size.
 //!
-//! Pure: bytes in, bytes out. A packet that cannot be parsed is carried whole, as one packet. No input makes it
-//! panic.
+//! The crate is pure. A packet that cannot be parsed is carried whole, as one packet. No input causes a panic.
 
 mod checksum;
 mod clamp;

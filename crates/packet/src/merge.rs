@@ -13,31 +13,31 @@ const PACKET_BYTES_MAX: usize = 65_535;
 const PSH_FIN: u8 = 0x09;
 const ACK: u8 = 0x10;
 
-/// Where the parts of a super-packet are laid out for writing: headers, and the payload of each segment.
+/// Buffers of a super-packet for writing: headers, and the payload of each segment.
 pub type Parts<'a> = [IoSlice<'a>; SEGMENTS_MAX + 1];
 
-/// Consecutive segments of a TCP connection, put together for one write to a device: the reverse of [`Cut`](crate::Cut).
+/// Consecutive segments of a TCP connection, merged for one write to a device: the reverse of [`Cut`](crate::Cut).
 ///
-/// What differs in anything but sequence number, length, IPv4 identification and the flags PSH and FIN of the last one begins a new
-/// super-packet, as in the kernel's own receive offload: cut again, the segments are those that came. Only packets with partial
-/// checksums are put together; others would have to be verified first.
+/// A segment joins only if it differs in nothing but sequence number, length, IPv4 identification and the flags PSH and
+/// FIN of the last one, as in the kernel's receive offload. Cutting the merged packet thus gives the original segments.
+/// Only packets with partial checksums are merged; complete checksums would have to be verified first.
 pub struct Merge<'a> {
     headers: [u8; VNET_HEADER + HEADERS_BYTES_MAX],
-    /// Length of IP and transport header; 0 where the packet is carried as it is.
+    /// Length of IP and transport header; 0 for a packet that cannot be merged.
     length: usize,
     transport_at: usize,
     payloads: [&'a [u8]; SEGMENTS_MAX],
     count: usize,
-    /// Of all payloads.
+    /// Total payload bytes.
     bytes: usize,
-    /// Payload bytes of each segment but the last.
+    /// Payload bytes of each segment except the last.
     size: usize,
-    /// Sequence number of what would follow; absent when nothing can.
-    next: Option<u32>,
+    /// Sequence number of the next segment; `None` if no segment can follow.
+    next_sequence: Option<u32>,
 }
 
 impl<'a> Merge<'a> {
-    /// Begins with an IP packet. `partial`: its checksum is.
+    /// Starts with an IP packet. `partial`: its checksum is partial.
     pub fn new(ip: &'a [u8], partial: bool) -> Self {
         let mut merge = Self {
             headers: [0; VNET_HEADER + HEADERS_BYTES_MAX],
@@ -47,16 +47,16 @@ impl<'a> Merge<'a> {
             count: 1,
             bytes: ip.len(),
             size: 0,
-            next: None,
+            next_sequence: None,
         };
         merge.payloads[0] = ip;
         if partial && let Some((protocol @ (6 | 17), at, false)) = transport(ip) {
-            merge.begin(ip, protocol, at);
+            merge.start(ip, protocol, at);
         }
         merge
     }
 
-    fn begin(&mut self, ip: &'a [u8], protocol: u8, at: usize) {
+    fn start(&mut self, ip: &'a [u8], protocol: u8, at: usize) {
         let (least, length, checksum_at) = match protocol {
             6 => (20, ip.get(at + 12).map_or(0, |b| usize::from(b >> 4) * 4), 16_u16),
             _ => (8, 8, 6),
@@ -74,16 +74,18 @@ impl<'a> Merge<'a> {
         (self.length, self.transport_at) = (end, at);
         (self.payloads[0], self.bytes, self.size) = (payload, payload.len(), payload.len());
         if protocol == 6 && own[at + 13] == ACK && !payload.is_empty() {
-            self.next = Some(sequence(own, at).wrapping_add(payload.len() as u32));
+            self.next_sequence = Some(sequence(own, at).wrapping_add(payload.len() as u32));
         }
     }
 
-    /// Adds the packet if it continues the super-packet. `false`: it must start a new one.
+    /// Adds the packet if it continues the super-packet; `false` otherwise.
     pub fn add(&mut self, ip: &'a [u8], partial: bool) -> bool {
-        let Some(next) = self.next.filter(|_| partial && self.count < SEGMENTS_MAX) else { return false };
+        let Some(next_sequence) = self.next_sequence.filter(|_| partial && self.count < SEGMENTS_MAX) else {
+            return false;
+        };
         let Some((own, payload)) = ip.split_at_checked(self.length) else { return false };
         let fits = self.length + self.bytes + payload.len() <= PACKET_BYTES_MAX;
-        if payload.is_empty() || payload.len() > self.size || !fits || !self.continues(own, next) {
+        if payload.is_empty() || payload.len() > self.size || !fits || !self.continues(own, next_sequence) {
             return false;
         }
         self.payloads[self.count] = payload;
@@ -92,49 +94,49 @@ impl<'a> Merge<'a> {
         let flags = own[self.transport_at + 13];
         self.headers[VNET_HEADER + self.transport_at + 13] |= flags;
         let more = payload.len() == self.size && flags & PSH_FIN == 0;
-        self.next = more.then(|| next.wrapping_add(payload.len() as u32));
+        self.next_sequence = more.then(|| next_sequence.wrapping_add(payload.len() as u32));
         true
     }
 
-    /// Whether the headers are those of the first, but for what may differ.
-    fn continues(&self, own: &[u8], next: u32) -> bool {
+    /// Whether the headers equal those of the first segment in all fields that must not differ.
+    fn continues(&self, own: &[u8], next_sequence: u32) -> bool {
         let (first, at) = (&self.headers[VNET_HEADER..VNET_HEADER + self.length], self.transport_at);
         let same = |from: usize, to: usize| first.get(from..to) == own.get(from..to);
         let ip_same = match first[0] >> 4 {
-            // All but the length, the identification and the header's checksum.
+            // All fields except length, identification and header checksum.
             4 => same(0, 2) && same(6, 10) && same(12, at),
             _ => same(0, 4) && same(6, at),
         };
-        // All but the sequence number, the flags and the checksum.
+        // All fields except sequence number, flags and checksum.
         let tcp_same =
             same(at, at + 4) && same(at + 8, at + 13) && same(at + 14, at + 16) && same(at + 18, self.length);
-        ip_same && tcp_same && sequence(own, at) == next && own[at + 13] & !PSH_FIN == ACK
+        ip_same && tcp_same && sequence(own, at) == next_sequence && own[at + 13] & !PSH_FIN == ACK
     }
 
-    /// Segments that it has.
+    /// Number of segments.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Bytes of the IP packet that a device gets.
+    /// Bytes of the merged IP packet.
     pub fn ip_bytes(&self) -> usize {
         self.length + self.bytes
     }
 
-    /// The virtio header and packet to write to a device, laid out in `room`.
-    pub fn parts<'b>(&'b mut self, room: &'b mut Parts<'b>) -> &'b [IoSlice<'b>] {
+    /// Virtio header and packet to write to a device, as slices in `buffers`.
+    pub fn parts<'b>(&'b mut self, buffers: &'b mut Parts<'b>) -> &'b [IoSlice<'b>] {
         if self.count > 1 {
             self.describe();
         }
-        let (first, payloads) = room.split_at_mut(1);
+        let (first, payloads) = buffers.split_at_mut(1);
         first[0] = IoSlice::new(&self.headers[..VNET_HEADER + self.length]);
         for (to, from) in payloads.iter_mut().zip(&self.payloads[..self.count]) {
             *to = IoSlice::new(from);
         }
-        &room[..=self.count]
+        &buffers[..=self.count]
     }
 
-    /// Makes the headers those of a super-packet.
+    /// Updates the headers to those of a super-packet.
     fn describe(&mut self) {
         let (vnet, headers) = self.headers.split_at_mut(VNET_HEADER);
         let (ip, tcp) = headers[..self.length].split_at_mut(self.transport_at);

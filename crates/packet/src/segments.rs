@@ -5,12 +5,12 @@ use crate::flow::transport as transport_of;
 use crate::options;
 use crate::partial::complete;
 
-/// Bytes of the virtio header in front of each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
+/// Bytes of the virtio header before each packet (struct virtio_net_hdr, virtio 1.2 §5.1.6, without `num_buffers`).
 pub const VNET_HEADER: usize = 10;
 
-/// virtio 1.2 §5.1.6: the checksum is partial, to be completed from `csum_start`.
+/// Flag: the checksum is partial and covers the packet from `csum_start` (virtio 1.2 §5.1.6).
 pub(crate) const NEEDS_CSUM: u8 = 1;
-/// Header types of super-packets (`gso_type`), and the flag that the first segment carries CWR.
+/// Types of super-packets (`gso_type`), and the flag for CWR in the first segment.
 pub(crate) const GSO_NONE: u8 = 0;
 pub(crate) const GSO_TCPV4: u8 = 1;
 pub(crate) const GSO_TCPV6: u8 = 4;
@@ -26,21 +26,21 @@ pub const ETHERNET: usize = 14;
 /// Type of a super-packet's segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// Parts of a stream: they may be cut anywhere.
+    /// Segments of a byte stream; they may be cut anywhere.
     Tcp,
-    /// Datagrams: they stay what they are.
+    /// Datagrams; their boundaries are kept.
     Udp,
 }
 
-/// How to cut a super-packet.
+/// Parameters for cutting a super-packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gso {
     pub(crate) transport: Transport,
-    /// `gso_type` as it came, for runs of several segments.
+    /// Original `gso_type`, for runs of several segments.
     pub(crate) kind: u8,
     /// Offset of the TCP or UDP header from the start of the frame.
     pub(crate) transport_at: usize,
-    /// Payload bytes of each segment but the last.
+    /// Payload bytes of each segment except the last.
     pub(crate) size: usize,
 }
 
@@ -57,27 +57,27 @@ pub struct Packet<B> {
     pub(crate) gso: Option<Gso>,
 }
 
-/// Sizes of the segments: what the link's model needs to know.
+/// Sizes of the segments, for the model of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segments {
-    /// How many there are.
+    /// Number of segments.
     pub count: u32,
-    /// IP bytes of each but the last.
+    /// IP bytes of each segment except the last.
     pub full: u32,
-    /// IP bytes of the last.
+    /// IP bytes of the last segment.
     pub last: u32,
 }
 
 impl Segments {
-    /// IP bytes of the longest.
+    /// IP bytes of the longest segment.
     pub fn longest(&self) -> u32 {
         self.full.max(self.last)
     }
 }
 
 impl<B: AsRef<[u8]>> Packet<B> {
-    /// Reads the layout of what a device handed over: `length` bytes of `buffer`. `ethernet`: the frame begins with an
-    /// Ethernet header. `None` when it is too short to be a packet.
+    /// Parses the layout of `length` bytes from a device in `buffer`. `ethernet`: the frame starts with an Ethernet
+    /// header. `None` if the data is too short for a packet.
     pub fn new(buffer: B, length: usize, ethernet: bool) -> Option<Self> {
         let ip_at = if ethernet { ETHERNET } else { 0 };
         let raw = buffer.as_ref().get(..length)?;
@@ -90,16 +90,16 @@ impl<B: AsRef<[u8]>> Packet<B> {
         Some(Self { length, ip_at, headers, gso: gso.filter(|_| headers > 0), buffer })
     }
 
-    /// Has it cut so that no segment exceeds `most` bytes of IP. `false`: it is longer, and nothing that can be cut: a datagram, or a packet
-    /// with a whole checksum.
-    pub fn cut_to(&mut self, most: usize) -> bool {
-        if self.segments().longest() as usize <= most {
+    /// Reduces the segment size so that no segment exceeds `max` bytes of IP. `false` if the packet is longer and
+    /// cannot be cut: a datagram, or a packet with a complete checksum.
+    pub fn cut_to(&mut self, max: usize) -> bool {
+        if self.segments().longest() as usize <= max {
             return true;
         }
         let gso = self.gso.or_else(|| Gso::of_single(self.vnet(), self.frame(), self.ip_at));
         let Some(gso) = gso.filter(|g| g.transport == Transport::Tcp) else { return false };
         let headers = gso.headers(self.frame());
-        let size = most.saturating_sub(headers - self.ip_at.min(headers));
+        let size = max.saturating_sub(headers - self.ip_at.min(headers));
         if headers == 0 || size == 0 {
             return false;
         }
@@ -108,7 +108,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         true
     }
 
-    /// Copies a segment as it would be on a wire, with a complete checksum. `None`: there are fewer segments.
+    /// Copies a segment as it would be transmitted, with a complete checksum. `None` if the packet has fewer segments.
     pub fn on_wire(&self, segment: u32) -> Option<Vec<u8>> {
         if segment >= self.segments().count {
             return None;
@@ -123,7 +123,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         Some(frame)
     }
 
-    /// Gives the buffer back for the next packet.
+    /// Returns the buffer for reuse.
     pub fn into_buffer(self) -> B {
         self.buffer
     }
@@ -132,12 +132,12 @@ impl<B: AsRef<[u8]>> Packet<B> {
         self.buffer.as_ref().get(..VNET_HEADER).unwrap_or_default()
     }
 
-    /// The frame as it came.
+    /// The original frame.
     pub fn frame(&self) -> &[u8] {
         self.buffer.as_ref().get(VNET_HEADER..self.length).unwrap_or_default()
     }
 
-    /// Virtio header and frame as they came.
+    /// Original virtio header and frame.
     pub fn whole(&self) -> IoSlice<'_> {
         IoSlice::new(self.buffer.as_ref().get(..self.length).unwrap_or_default())
     }
@@ -160,16 +160,15 @@ impl<B: AsRef<[u8]>> Packet<B> {
     }
 }
 
-/// Whether parts of a segment mean together what it means. Those of a SYN begin a connection anew, an urgent pointer counts from the begin of its segment, and a
-/// signature is that of the whole (RFC 2385, RFC 5925).
+/// Whether the segment may be cut. A SYN starts a connection, an urgent pointer counts from the start of its segment,
+/// and a signature covers the whole segment (RFC 2385, RFC 5925).
 fn may_be_cut(tcp: &[u8]) -> bool {
-    let is_signed = |kind| matches!(kind, options::MD5 | options::AUTHENTICATION);
+    let is_signed = |kind| matches!(kind, options::MD5_SIGNATURE | options::TCP_AO);
     let flags = tcp.get(13).copied().unwrap_or(0);
     flags & (SYN | URG) == 0 && !options::of(tcp).any(|(kind, _)| is_signed(kind))
 }
 
-/// Whether the checksum of a packet is partial: its field holds the sum of the pseudo-header, and the sending device
-/// completes it.
+/// Whether the checksum is partial: its field holds the sum of the pseudo-header, and the sending device completes it.
 pub(crate) fn needs_checksum(vnet: &[u8]) -> bool {
     vnet.first().is_some_and(|flags| flags & NEEDS_CSUM != 0)
 }
@@ -185,15 +184,15 @@ impl Gso {
             GSO_UDP_L4 => Transport::Udp,
             _ => return None,
         };
-        // Where it begins behind extension headers the kernel knows; that of IPv4 stands in its header.
+        // The kernel finds the transport header after extension headers; for IPv4 the header length gives the offset.
         let ip = frame.get(ip_at..)?;
-        let is_there = match transport_of(ip).map(|(_, at, _)| ip_at + at) {
+        let is_consistent = match transport_of(ip).map(|(_, at, _)| ip_at + at) {
             Some(at) if ip.first()? >> 4 == 4 => transport_at == at,
             Some(at) => transport_at >= at,
-            // Behind a VLAN tag.
+            // With a VLAN tag the offset is larger.
             None => transport_at >= ip_at + 20,
         };
-        (size > 0 && is_there && transport_at + 8 <= frame.len()).then_some(Self {
+        (size > 0 && is_consistent && transport_at + 8 <= frame.len()).then_some(Self {
             transport,
             kind,
             transport_at,
@@ -201,7 +200,7 @@ impl Gso {
         })
     }
 
-    /// Of a TCP packet that is one segment, so that it can be cut: its checksum must be partial.
+    /// Parameters for a TCP packet of one segment, which can be cut if its checksum is partial.
     fn of_single(vnet: &[u8], frame: &[u8], ip_at: usize) -> Option<Self> {
         let ip = frame.get(ip_at..)?;
         let (protocol, at, fragment) = transport_of(ip)?;
@@ -215,7 +214,7 @@ impl Gso {
         })
     }
 
-    /// Length of all headers; 0 when the packet is shorter than they claim.
+    /// Length of all headers; 0 if the packet is shorter.
     fn headers(&self, frame: &[u8]) -> usize {
         let transport = match self.transport {
             Transport::Udp => 8,

@@ -1,4 +1,4 @@
-//! Packets that the tests of several modules need.
+//! Packets for the tests of several modules.
 
 mod cut;
 mod fields;
@@ -10,7 +10,7 @@ mod too_big;
 pub(crate) const SOURCE: [u8; 4] = [10, 0, 0, 1];
 pub(crate) const TARGET: [u8; 4] = [10, 0, 0, 2];
 
-/// An IPv4 header before `length` bytes.
+/// An IPv4 header for a payload of `length` bytes.
 pub(crate) fn ipv4(protocol: u8, id: u16, length: usize) -> Vec<u8> {
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
     ip[2..4].copy_from_slice(&((20 + length) as u16).to_be_bytes());
@@ -19,7 +19,7 @@ pub(crate) fn ipv4(protocol: u8, id: u16, length: usize) -> Vec<u8> {
     ip
 }
 
-/// An IPv6 header before `length` bytes.
+/// An IPv6 header for a payload of `length` bytes.
 pub(crate) fn ipv6(next: u8, length: usize) -> Vec<u8> {
     let mut ip = vec![0x60, 0, 0, 0, 0, 0, next, 64];
     ip[4..6].copy_from_slice(&(length as u16).to_be_bytes());
@@ -36,7 +36,7 @@ pub(crate) fn tcp(sequence: u32) -> Vec<u8> {
     tcp
 }
 
-/// Bytes that are all different enough.
+/// Test payload with varied bytes.
 pub(crate) fn payload(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 % 251) as u8).collect()
 }

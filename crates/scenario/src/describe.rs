@@ -41,17 +41,17 @@ impl Scenario {
     pub fn describe_change(&self, index: usize) -> String {
         let Some(change) = self.schedule.get(index) else { return String::new() };
         let Some(link) = self.links.get(change.link) else { return String::new() };
-        let same = |c: &&Change| c.link == change.link && c.way == change.way;
-        let initial = match change.way {
+        let same = |c: &&Change| c.link == change.link && c.direction == change.direction;
+        let initial = match change.direction {
             LinkDirection::Forward => &link.forward,
             LinkDirection::Backward => &link.backward,
         };
         let before = self.schedule[..index].iter().rev().find(same).map_or(initial, |c| &c.settings);
-        let way = match change.way {
+        let direction = match change.direction {
             LinkDirection::Forward => "forward",
             LinkDirection::Backward => "backward",
         };
-        format!("{} {way}: {}", link.name, describe_difference(before, &change.settings))
+        format!("{} {direction}: {}", link.name, describe_difference(before, &change.settings))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::mice;
 use crate::model::{Experiment, Extent, Flow, Mice, Scenario};
 use crate::overlay;
 use crate::parameters;
+use crate::path_segments::path_segments;
 use crate::problem::{Fault, Problems, Report, known_names};
 use crate::programs;
 use crate::published;
@@ -22,7 +23,6 @@ use crate::section::{Item, Section};
 use crate::sweep::{self, Sweep};
 use crate::topology::Topology;
 use crate::tree::{self, Kind, Origin, Table};
-use crate::way;
 
 /// Changes that the command line makes to an experiment file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl Reader<'_> {
         let mice = mice.iter().map(|m| (m.what.from, m.what.to, false, &m.spot));
         for (from, to, ipv6, spot) in flows.chain(mice) {
             let (a, b) = (&topology.nodes[from].name, &topology.nodes[to].name);
-            let segments = way::way((&topology.nodes, &topology.links, &topology.lans), from, to);
+            let segments = path_segments((&topology.nodes, &topology.links, &topology.lans), from, to);
             match segments.map(|segments| segments.iter().map(|s| s.mtu).min().unwrap_or(u32::MAX)) {
                 None => spot.complain(
                     self.report,

@@ -24,7 +24,7 @@ pub(crate) const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Maximum number of flows in a group: each is a process.
 const GROUP_MAX: u32 = 200;
 
-/// When a flow starts and ends, as given in the file.
+/// Start and end of a flow, as given in the file.
 #[derive(Debug)]
 pub(crate) struct Times {
     pub(crate) start: Duration,

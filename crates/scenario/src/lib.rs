@@ -15,6 +15,7 @@ mod model;
 mod overlay;
 mod parameters;
 mod patch;
+mod path_segments;
 mod policy;
 mod problem;
 mod programs;
@@ -27,7 +28,6 @@ mod sizes;
 mod sweep;
 mod topology;
 mod tree;
-mod way;
 
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
@@ -35,7 +35,7 @@ pub use model::{
     Change, Experiment, Extent, Flow, Lan, Link, LinkDirection, Medium, Metric, Mice, Model, Node, Overlay, Plot,
     Program, PublishedValue, Record, Route, Scenario, Transport, Validity,
 };
+pub use path_segments::PathSegment;
 pub use policy::{UserByName, code_point, read_policy};
 pub use problem::{Problem, Problems};
 pub use sizes::{Published, Sizes};
-pub use way::PathSegment;

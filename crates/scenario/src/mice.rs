@@ -7,13 +7,13 @@ use units::Bytes;
 
 use crate::flows::{DEFAULT_CONGESTION_CONTROL, Draft, Times, check_name, congestion_control, ends};
 use crate::model::{Medium, Mice};
+use crate::path_segments::path_segments;
 use crate::problem::{Fault, Report};
 use crate::quantity;
 use crate::section::{Item, Section, Spot};
 use crate::sizes;
 use crate::topology::Topology;
 use crate::tree::Value;
-use crate::way;
 
 /// Minimum interval between two transfers: below it their number, not their size, would be the load.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
@@ -81,7 +81,7 @@ fn load_share(value: &Value) -> Result<f64, Fault> {
 pub(crate) fn settle_load(draft: &mut Draft<Mice>, topology: &Topology, report: &Report) {
     let Some(load) = &draft.load else { return };
     let mice = &mut draft.what;
-    let Some(segments) = way::way((&topology.nodes, &topology.links, &topology.lans), mice.from, mice.to) else {
+    let Some(segments) = path_segments((&topology.nodes, &topology.links, &topology.lans), mice.from, mice.to) else {
         return;
     };
     let named = load.of.as_ref().map(|(link, _)| Medium::Link(*link));

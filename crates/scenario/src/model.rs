@@ -43,7 +43,7 @@ pub struct Scenario {
     pub overlay: Option<Overlay>,
     /// Programs, in the order of the file.
     pub programs: Vec<Program>,
-    /// What to record.
+    /// Data to record.
     pub record: Record,
     /// Limits within which a run counts as valid.
     pub validity: Validity,
@@ -142,12 +142,12 @@ pub struct Change {
     /// Index in [`Scenario::links`].
     pub link: usize,
     /// Direction.
-    pub way: LinkDirection,
+    pub direction: LinkDirection,
     /// All settings of the direction from this time on.
     pub settings: Settings,
 }
 
-/// How much a flow transfers.
+/// Amount that a flow transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Transfers for a duration.
@@ -178,7 +178,7 @@ pub struct Flow {
     pub to: usize,
     /// Time since the start of the run.
     pub start: Duration,
-    /// How much the flow transfers.
+    /// Amount that the flow transfers.
     pub extent: Extent,
     /// Transport protocol.
     pub transport: Transport,
@@ -286,7 +286,7 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
 }
 
-/// What to record.
+/// Data to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Length of a sampling interval.
@@ -311,7 +311,7 @@ pub struct Validity {
 pub struct PublishedValue {
     /// Metric of the summary to compare with.
     pub metric: String,
-    /// In the metric's unit.
+    /// Value in the metric's unit.
     pub value: f64,
     /// Publication, section or table.
     pub source: String,
@@ -322,7 +322,7 @@ pub struct PublishedValue {
 pub struct Plot {
     /// Dotted key of the sweep that gives the x axis.
     pub x: String,
-    /// What the y axis shows.
+    /// Metric of the y axis.
     pub y: Metric,
     /// Dotted key of the sweep that gives one curve for each value; `None`: one curve for each flow.
     pub series: Option<String>,
@@ -332,7 +332,7 @@ pub struct Plot {
     pub models: Vec<Model>,
 }
 
-/// What a plot shows.
+/// Content of a plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// Goodput of the flows.

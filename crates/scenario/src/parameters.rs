@@ -91,7 +91,7 @@ impl Walk<'_> {
         let quantity = tokens[..first].join(" ");
         let digits = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
         let (number, unit) = quantity.split_at(digits);
-        // Not a quantity: a shell command may contain `*` and `/`, too.
+        // The text is not a quantity: a shell command may contain `*` and `/`, too.
         let Ok(mut number) = number.parse::<f64>() else { return Ok(None) };
         for pair in tokens[first..].chunks(2) {
             let &[operator @ ("*" | "/"), name] = pair else { return Err(malformed(text)) };

@@ -17,9 +17,9 @@ pub struct Problem {
     pub column: Option<usize>,
     /// Dotted key; empty for the file as a whole.
     pub key: String,
-    /// What is wrong: the value and the reason.
+    /// Description of the problem: the value and the reason.
     pub message: String,
-    /// How to correct it; may be empty.
+    /// Suggested correction; may be empty.
     pub hint: String,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// What is wrong with a value, and a hint; the caller knows the position.
+/// Problem with a value, and a hint; the caller adds the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) message: String,

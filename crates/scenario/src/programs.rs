@@ -12,9 +12,9 @@ use crate::tree::{Kind, Value};
 /// Minimum sampling interval: below it the sampling would affect the results (crate `wire`, module `plan`).
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// Default capture length in bytes: all headers of a TCP segment with options, over IPv6, too.
-const SNAP: u32 = 128;
+const SNAP_BYTES_DEFAULT: u32 = 128;
 /// Size of the longest IP packet in bytes (RFC 791 §3.1).
-const WHOLE_PACKET: u32 = 65_535;
+const SNAP_BYTES_MAX: u32 = 65_535;
 
 /// Reads one program.
 pub(crate) fn read(name: String, item: &Item<'_>, topology: &Topology, run: Option<Duration>) -> Option<Program> {
@@ -78,7 +78,7 @@ fn without_nul(value: &Value) -> Result<String, Fault> {
 
 /// Reads `[record]`.
 pub(crate) fn read_record(item: Option<Item<'_>>, topology: &Topology, run: Option<Duration>) -> Record {
-    let mut record = Record { interval: Duration::from_secs(1), pcapng: Vec::new(), snap: SNAP };
+    let mut record = Record { interval: Duration::from_secs(1), pcapng: Vec::new(), snap: SNAP_BYTES_DEFAULT };
     let interval = run.map_or(record.interval, |run| run.min(record.interval));
     record.interval = interval.max(INTERVAL_MIN);
     let Some(mut section) = item.and_then(|item| item.section()) else { return record };
@@ -95,12 +95,12 @@ pub(crate) fn read_record(item: Option<Item<'_>>, topology: &Topology, run: Opti
     }
     let snap = |value: &Value| {
         if value.kind.as_text() == Some("all") {
-            return Ok(WHOLE_PACKET);
+            return Ok(SNAP_BYTES_MAX);
         }
-        quantity::whole_u32(64..=WHOLE_PACKET)(value)
+        quantity::whole_u32(64..=SNAP_BYTES_MAX)(value)
             .map_err(|f| Fault { hint: format!("{}, or \"all\"", f.hint), ..f })
     };
-    record.snap = section.read("snap", snap).unwrap_or(SNAP);
+    record.snap = section.read("snap", snap).unwrap_or(SNAP_BYTES_DEFAULT);
     section.finish();
     record
 }

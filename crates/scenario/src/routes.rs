@@ -21,7 +21,7 @@ struct Edge {
     rank: usize,
 }
 
-/// How a vertex reaches the destination.
+/// Path of a vertex to the destination.
 #[derive(Debug, Clone)]
 struct Best {
     length: Length,

@@ -24,7 +24,7 @@ const CHANGES_MAX: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     link: usize,
-    way: LinkDirection,
+    direction: LinkDirection,
 }
 
 /// An event for directions of links at one time, with loops unrolled.

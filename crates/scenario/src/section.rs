@@ -1,4 +1,4 @@
-//! Reads tables key by key; a key that no reader asks for is an error in the file.
+//! Reads tables key by key; a key that no reader requests is an error in the file.
 
 use crate::problem::{Fault, Report, known_names};
 use crate::tree::{Kind, Origin, Table, Value};
@@ -75,7 +75,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A table that reports keys that no reader asks for.
+/// A table that reports keys that no reader requests.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     pub(crate) report: &'a Report,
@@ -133,7 +133,7 @@ impl<'a> Section<'a> {
         names.iter().copied().filter(|name| self.table.get(name).is_some()).collect()
     }
 
-    /// Reports an error for every key that no reader has asked for.
+    /// Reports an error for every key that no reader has requested.
     pub(crate) fn finish(mut self) {
         self.known.sort_unstable();
         self.known.dedup();

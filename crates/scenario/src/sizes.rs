@@ -216,9 +216,9 @@ mod tests {
         // + 0.1 x 600 kB = 86.25 kB; + 0.1 x 1.5 MB + 0.1 x 3.5 MB + 0.07 x 7.5 MB + 0.03 x 20 MB.
         let near = |sizes: Sizes, bytes: f64| assert!((sizes.mean() / bytes - 1.0).abs() < 1e-9, "{}", sizes.mean());
         near(drawn(Published::WebSearch, None), 1_711_250.0);
-        // Of the first 70 %: 86.25 kB / 0.7.
+        // The mean over the first 70 % is 86.25 kB / 0.7.
         near(drawn(Published::WebSearch, Some(1_000_000)), 86_250.0 / 0.7);
-        // In the middle of a stretch: the share up to 600 kB is 0.65; 26.25 kB and 0.05 x 400 kB.
+        // The bound lies inside a segment: the share up to 600 kB is 0.65, from 26.25 kB and 0.05 x 400 kB.
         near(drawn(Published::WebSearch, Some(600_000)), (26_250.0 + 20_000.0) / 0.65);
         // 640.6 B of the first 70 %, 658 B, 20.5 kB, 89 kB, 1.5474 MB, 11 MB.
         near(drawn(Published::DataMining, None), 12_658_198.6);

@@ -298,8 +298,8 @@ pub(crate) fn apply_both(settings: &mut [Settings; 2], patches: [Option<&Patch>;
 }
 
 /// The index of a direction in a pair.
-pub(crate) fn index(way: LinkDirection) -> usize {
-    match way {
+pub(crate) fn index(direction: LinkDirection) -> usize {
+    match direction {
         LinkDirection::Forward => 0,
         LinkDirection::Backward => 1,
     }

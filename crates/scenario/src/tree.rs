@@ -4,7 +4,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::problem::{Fault, Report};
 
-/// Where a value was written.
+/// Position of a value in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Byte offset in the file.

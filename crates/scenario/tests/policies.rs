@@ -15,7 +15,7 @@ fn mbps(n: u64) -> Rate {
     Rate::from_bps(n * 1_000_000)
 }
 
-const RIGHT: &str = r#"device = "eth0"
+const VALID: &str = r#"device = "eth0"
 [elephants]
 bytes = "1MB"
 above = "10Mb/s"
@@ -49,7 +49,7 @@ ceiling = "1Gb/s"
 
 #[test]
 fn a_file_assigns_packets_to_classes() {
-    let policy = read(&RIGHT.replace("default = \"rest\"", "default = \"other\"")).unwrap();
+    let policy = read(&VALID.replace("default = \"rest\"", "default = \"other\"")).unwrap();
     assert_eq!(policy.sizes.bytes, Some(Bytes::new(1_000_000)));
     assert_eq!(policy.sizes.above, Some((mbps(10), Duration::from_secs(2))));
     let side = policy.egress.unwrap();
@@ -164,10 +164,10 @@ const CASES: &[(&str, &str, &str)] = &[
 fn each_problem_has_its_position_and_a_hint() {
     for (from, to, expected) in CASES {
         let text = if *from == "default = \"rest\"" {
-            RIGHT.replace(from, to)
+            VALID.replace(from, to)
         } else {
-            assert!(RIGHT.contains(from), "{from}");
-            RIGHT.replace("default = \"rest\"", "default = \"other\"").replacen(from, to, 1)
+            assert!(VALID.contains(from), "{from}");
+            VALID.replace("default = \"rest\"", "default = \"other\"").replacen(from, to, 1)
         };
         let error = read(&text).expect_err(to);
         assert!(error.contains(expected), "`{to}` gives:\n{error}\nnot: {expected}");
@@ -190,7 +190,7 @@ rest = { rate = "50%" }
 
 #[test]
 fn ingress_packets_cannot_be_matched_by_user() {
-    let text = RIGHT.replace("default = \"rest\"", "default = \"other\"").replace("egress", "ingress");
+    let text = VALID.replace("default = \"rest\"", "default = \"other\"").replace("egress", "ingress");
     let error = read(&text).unwrap_err();
     assert!(error.contains("has `user`, which is not known of received packets"), "{error}");
     assert!(error.contains("has `cgroup`"), "{error}");

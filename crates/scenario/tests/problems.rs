@@ -9,12 +9,12 @@ use scenario::Options;
 
 /// Replaces one line of a valid file, so that the problem is in a known line.
 fn with(line: usize, text: &str) -> String {
-    let mut lines: Vec<&str> = RIGHT.lines().collect();
+    let mut lines: Vec<&str> = VALID.lines().collect();
     lines[line - 1] = text;
     lines.join("\n")
 }
 
-const RIGHT: &str = r#"duration = "60s"
+const VALID: &str = r#"duration = "60s"
 nodes = ["sender", "receiver", "other"]
 [links.path]
 between = ["sender", "receiver"]
@@ -703,7 +703,7 @@ fn message(line: usize, text: &str) -> String {
 
 #[test]
 fn each_problem_has_its_line_its_key_and_a_hint() {
-    assert_eq!(problems(RIGHT, &Options::default()), "", "the file that the cases change");
+    assert_eq!(problems(VALID, &Options::default()), "", "the file that the cases change");
     for (line, text, expected) in CASES {
         assert_eq!(message(*line, text), *expected, "line {line}: {text}");
     }
@@ -711,7 +711,7 @@ fn each_problem_has_its_line_its_key_and_a_hint() {
 
 #[test]
 fn several_problems_are_listed_in_the_order_of_the_file() {
-    let text = RIGHT.replace("100Mb/s", "fast").replace("\"10ms\"", "10").replace("0.05", "5");
+    let text = VALID.replace("100Mb/s", "fast").replace("\"10ms\"", "10").replace("0.05", "5");
     let lines: Vec<_> = read_with(&text, &Options::default()).unwrap_err().as_slice().iter().map(|p| p.line).collect();
     assert_eq!(lines, [Some(5), Some(6), Some(14)]);
 }
@@ -719,7 +719,7 @@ fn several_problems_are_listed_in_the_order_of_the_file() {
 #[test]
 fn at_most_twenty_problems_are_listed_and_the_rest_is_counted() {
     let keys: String = (0..30).map(|i| format!("k{i} = 1\n")).collect();
-    let problems = read_with(&(keys + RIGHT), &Options::default()).unwrap_err();
+    let problems = read_with(&(keys + VALID), &Options::default()).unwrap_err();
     assert_eq!((problems.as_slice().len(), problems.more()), (20, 10));
     assert!(problems.to_string().ends_with("and 10 more"));
 }
@@ -734,7 +734,7 @@ fn columns_count_characters() {
 
 #[test]
 fn a_problem_of_an_override_names_the_option() {
-    let found = |key, value| problems(RIGHT, &set(&[(key, value)]));
+    let found = |key, value| problems(VALID, &set(&[(key, value)]));
     for (key, value, expected) in [
         (
             "links.path.rate",
@@ -800,7 +800,7 @@ fn a_problem_of_an_override_names_the_option() {
 fn a_problem_in_a_variant_has_its_line_and_an_unknown_variant_is_reported() {
     let variant = |name: &str| Options { variant: Some(name.to_owned()), ..Options::default() };
     let text = format!(
-        "{RIGHT}[variants.short]\n\"links.path.rate\" = \"slow\"\n[variants.wrong]\n\"flows.g.start\" = \"1s\"\n"
+        "{VALID}[variants.short]\n\"links.path.rate\" = \"slow\"\n[variants.wrong]\n\"flows.g.start\" = \"1s\"\n"
     );
     assert_eq!(problems(&text, &Options::default()), "");
     let expected = "x.toml:36: links.path.rate: `slow` does not start with a number; write a rate in bits per second, such as \"10Mb/s\"";
@@ -814,7 +814,7 @@ fn a_problem_in_a_variant_has_its_line_and_an_unknown_variant_is_reported() {
 #[test]
 fn parameters_must_exist_and_have_the_type_of_their_use() {
     let with = |rate: &str| {
-        let text = RIGHT.replace("\"100Mb/s\"", rate) + "[parameters]\nscale = 0.5\nword = \"x\"\nzero = 0\n";
+        let text = VALID.replace("\"100Mb/s\"", rate) + "[parameters]\nscale = 0.5\nword = \"x\"\nzero = 0\n";
         problems(&text, &Options::default()).replace("x.toml:5: links.path.rate: ", "")
     };
     assert_eq!(with("\"1Gb/s * $scale\""), "");
@@ -828,7 +828,7 @@ fn parameters_must_exist_and_have_the_type_of_their_use() {
 #[test]
 fn a_file_with_an_invalid_file_name_needs_a_name() {
     let no_file = |_: &Path| Err(String::new());
-    let problems = scenario::read(Path::new("two words.toml"), RIGHT, &Options::default(), &no_file).unwrap_err();
+    let problems = scenario::read(Path::new("two words.toml"), VALID, &Options::default(), &no_file).unwrap_err();
     let expected = "two words.toml: name: the file name is not a valid experiment name; write name = \"...\", with letters, digits, - and _, a letter first";
     assert_eq!(problems.to_string(), expected);
 }
@@ -839,9 +839,9 @@ fn the_numbers_of_nodes_links_and_points_are_limited() {
     let text = format!("duration = \"1s\"\nnodes = [{}]", nodes.join(", "));
     assert!(problems(&text, &Options::default()).contains("1001 nodes are too many; at most 1000"));
     let links: String = (0..2001).map(|i| format!("[links.l{i}]\nbetween = [\"sender\", \"receiver\"]\n")).collect();
-    let found = problems(&format!("{RIGHT}{links}"), &Options::default());
+    let found = problems(&format!("{VALID}{links}"), &Options::default());
     assert!(found.contains("2003 links and LANs are too many; at most 2000"), "{found}");
     let values: Vec<String> = (0..1001).map(|i| format!("{i}")).collect();
-    let text = format!("{RIGHT}[[sweep]]\nkey = \"seed\"\nvalues = [{}]\n", values.join(","));
+    let text = format!("{VALID}[[sweep]]\nkey = \"seed\"\nvalues = [{}]\n", values.join(","));
     assert_eq!(problems(&text, &Options::default()), "x.toml:29: sweep: 2002 points are too many; at most 1000");
 }

@@ -302,14 +302,14 @@ fn overrides_come_after_the_variant_and_take_toml_or_bare_text() {
 
 #[test]
 fn a_trace_is_read_once_beside_the_experiment_file_and_drives_every_direction() {
-    let asked = std::cell::RefCell::new(Vec::new());
+    let requested = std::cell::RefCell::new(Vec::new());
     let file = |path: &Path| {
-        asked.borrow_mut().push(path.display().to_string());
+        requested.borrow_mut().push(path.display().to_string());
         Ok("0\n5\n10\n".to_owned())
     };
     let text = path("trace = \"cell/up.trace\"") + "[[sweep]]\nkey = \"seed\"\nvalues = [1, 2]\n";
     let s = scenario::read(Path::new("lab/x.toml"), &text, &Options::default(), &file).unwrap().scenarios;
-    assert_eq!(*asked.borrow(), ["lab/cell/up.trace"]);
+    assert_eq!(*requested.borrow(), ["lab/cell/up.trace"]);
     let trace = Capacity::Trace(Arc::new(Trace::parse("0\n5\n10\n").unwrap()));
     assert_eq!((&s[0].links[0].forward.capacity, &s[1].links[0].backward.capacity), (&trace, &trace));
     // Three opportunities of 1504 bytes in 10 ms.

@@ -19,7 +19,7 @@ fn links(ends: &[(&str, &str, u32)]) -> String {
 }
 
 /// The names of the nodes on the path, and the media between them.
-fn way(s: &Scenario, from: &str, to: &str) -> Option<(String, Vec<Medium>)> {
+fn route(s: &Scenario, from: &str, to: &str) -> Option<(String, Vec<Medium>)> {
     let find = |name: &str| s.nodes.iter().position(|n| n.name == name);
     let (mut at, to) = (find(from)?, find(to)?);
     let (mut names, mut media) = (from.to_owned(), Vec::new());
@@ -34,7 +34,7 @@ fn way(s: &Scenario, from: &str, to: &str) -> Option<(String, Vec<Medium>)> {
 }
 
 fn names(s: &Scenario, from: &str, to: &str) -> String {
-    way(s, from, to).map(|(names, _)| names).unwrap_or_default()
+    route(s, from, to).map(|(names, _)| names).unwrap_or_default()
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn of_equal_paths_the_one_with_the_earliest_link_wins_in_both_directions() {
 #[test]
 fn parallel_links_are_chosen_by_order_and_by_cost() {
     let s = network("a b", &links(&[("a", "b", 1), ("a", "b", 1)]));
-    assert_eq!(way(&s, "b", "a").unwrap().1, [Medium::Link(0)]);
+    assert_eq!(route(&s, "b", "a").unwrap().1, [Medium::Link(0)]);
     let s = network("a b", &links(&[("a", "b", 2), ("a", "b", 1)]));
-    assert_eq!(way(&s, "b", "a").unwrap().1, [Medium::Link(1)]);
+    assert_eq!(route(&s, "b", "a").unwrap().1, [Medium::Link(1)]);
 }
 
 #[test]
@@ -73,21 +73,21 @@ fn cost_goes_before_hops() {
 fn members_of_a_lan_are_neighbours() {
     let media = links(&[("g", "x", 1)]) + "[lans.west]\nmembers = [\"c1\", \"c2\", \"g\"]\n";
     let s = network("c1 c2 g x", &media);
-    assert_eq!(way(&s, "c1", "c2").unwrap(), ("c1 c2".to_owned(), vec![Medium::Lan(0)]));
-    assert_eq!(way(&s, "c2", "x").unwrap(), ("c2 g x".to_owned(), vec![Medium::Lan(0), Medium::Link(0)]));
-    assert_eq!(way(&s, "x", "c2").unwrap().0, "x g c2");
+    assert_eq!(route(&s, "c1", "c2").unwrap(), ("c1 c2".to_owned(), vec![Medium::Lan(0)]));
+    assert_eq!(route(&s, "c2", "x").unwrap(), ("c2 g x".to_owned(), vec![Medium::Lan(0), Medium::Link(0)]));
+    assert_eq!(route(&s, "x", "c2").unwrap().0, "x g c2");
 }
 
 #[test]
 fn two_lans_are_joined_by_a_member_of_both() {
     let s = network("a r b", "[lans.one]\nmembers = [\"a\", \"r\"]\n[lans.two]\nmembers = [\"r\", \"b\"]\n");
-    assert_eq!(way(&s, "a", "b").unwrap(), ("a r b".to_owned(), vec![Medium::Lan(0), Medium::Lan(1)]));
+    assert_eq!(route(&s, "a", "b").unwrap(), ("a r b".to_owned(), vec![Medium::Lan(0), Medium::Lan(1)]));
 }
 
 #[test]
 fn a_node_without_links_is_valid_unless_traffic_uses_it() {
     let media = links(&[("a", "b", 1)]);
-    assert_eq!(way(&network("a b c", &media), "a", "c"), None);
+    assert_eq!(route(&network("a b c", &media), "a", "c"), None);
     let text =
         format!("duration = \"1s\"\nnodes = [\"a\", \"b\", \"c\"]\n{media}[flows.f]\nfrom = \"a\"\nto = \"c\"\n");
     let expected = "x.toml:6: flows.f: no links lead from a to c; connect them with links or LANs";
@@ -116,13 +116,13 @@ proptest! {
         let cheapest = floyd_warshall(&ends);
         for (from, row) in cheapest.iter().enumerate() {
             for (to, expected) in row.iter().enumerate() {
-                let there = way(&s, &name(from), &name(to));
+                let there = route(&s, &name(from), &name(to));
                 let cost = there.as_ref().map(|(_, media)| media.iter().map(|m| match m {
                     Medium::Link(i) => borrowed[*i].2,
                     Medium::Lan(_) => 0,
                 }).sum::<u32>());
                 prop_assert_eq!(cost, *expected);
-                let mut back = way(&s, &name(to), &name(from)).map(|(_, media)| media);
+                let mut back = route(&s, &name(to), &name(from)).map(|(_, media)| media);
                 if let Some(media) = &mut back {
                     media.reverse();
                 }

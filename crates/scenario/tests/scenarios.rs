@@ -38,7 +38,7 @@ fn scenarios(name: &str, variant: Option<&str>) -> Vec<Scenario> {
 }
 
 /// The media that packets from one node to another pass.
-fn way(s: &Scenario, from: &str, to: &str) -> Vec<String> {
+fn route(s: &Scenario, from: &str, to: &str) -> Vec<String> {
     let find = |name: &str| s.nodes.iter().position(|n| n.name == name).expect("a node");
     let (mut at, to, mut media) = (find(from), find(to), Vec::new());
     while at != to {
@@ -79,8 +79,8 @@ fn every_file_is_valid_and_its_short_variant_takes_at_most_eight_seconds_per_poi
 #[test]
 fn safire_changes_its_losses_five_times_as_in_figure_4() {
     let points = scenarios("safire-domestic.toml", None);
-    assert_eq!(way(&points[0], "westc1", "eastc1"), ["west", "west-north", "north-east", "east"]);
-    assert_eq!(way(&points[1], "westc1", "eastc1"), ["west", "west-south", "south-east", "east"]);
+    assert_eq!(route(&points[0], "westc1", "eastc1"), ["west", "west-north", "north-east", "east"]);
+    assert_eq!(route(&points[1], "westc1", "eastc1"), ["west", "west-south", "south-east", "east"]);
     for s in &points {
         assert_eq!(s.duration, Duration::from_secs(300));
         for period in 0..5 {
@@ -99,8 +99,8 @@ fn safire_changes_its_losses_five_times_as_in_figure_4() {
 #[test]
 fn safire_forwards_over_one_satellite_or_the_other() {
     let points = scenarios("safire-forward.toml", None);
-    assert_eq!(way(&points[0], "westc1", "topc1"), ["west", "sat1", "top"]);
-    assert_eq!(way(&points[1], "westc1", "topc1"), ["west", "west-north", "north-east", "sat2", "top"]);
+    assert_eq!(route(&points[0], "westc1", "topc1"), ["west", "sat1", "top"]);
+    assert_eq!(route(&points[1], "westc1", "topc1"), ["west", "west-north", "north-east", "sat2", "top"]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_paths_of_abilene_have_their_base_round_trips_and_starts() {
     let timeline: Vec<_> = s.flows[..4]
         .iter()
         .map(|f| {
-            let media = way(s, &s.nodes[f.from].name, &s.nodes[f.to].name);
+            let media = route(s, &s.nodes[f.from].name, &s.nodes[f.to].name);
             assert!(media.contains(&"oc48".to_owned()));
             let delays = media.iter().filter_map(|m| s.links.iter().find(|l| l.name == *m));
             let round_trip: Duration = delays.map(|l| l.forward.delay + l.backward.delay).sum();

@@ -19,7 +19,7 @@ fn with(schedule: &str) -> Scenario {
 
 /// Time in ms, link, direction and loss of each change.
 fn losses(s: &Scenario) -> Vec<(u128, usize, LinkDirection, Loss)> {
-    s.schedule.iter().map(|c| (c.at.as_millis(), c.link, c.way, c.settings.loss)).collect()
+    s.schedule.iter().map(|c| (c.at.as_millis(), c.link, c.direction, c.settings.loss)).collect()
 }
 
 fn rate(settings: &Settings) -> u64 {
@@ -33,7 +33,10 @@ fn rate(settings: &Settings) -> u64 {
 fn a_step_changes_what_it_names_and_nothing_else() {
     let s = with("[[schedule]]\nat = \"60s\"\nlinks = [\"north\"]\ndirection = \"forward\"\nloss = 0.05");
     let settings = Settings { loss: Loss::Independent(0.05), ..s.links[0].forward.clone() };
-    assert_eq!(s.schedule, [Change { at: Duration::from_secs(60), link: 0, way: LinkDirection::Forward, settings }]);
+    assert_eq!(
+        s.schedule,
+        [Change { at: Duration::from_secs(60), link: 0, direction: LinkDirection::Forward, settings }]
+    );
     assert_eq!(s.describe_change(0), "north forward: loss 15 % -> 5 %");
 }
 

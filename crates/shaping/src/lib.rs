@@ -1,12 +1,13 @@
-//! Shaping: a policy that people write, and the traffic control objects that carry it out on a device.
+//! Shaping: a policy as users write it, and the traffic control objects that implement it on a device.
 //!
-//! Inputs: a [`Policy`] and what is known of the device. Outputs: a [`Plan`], in objects of `tc`. Contract: the crate is pure.
+//! Inputs: a [`Policy`] and the properties of the device. Outputs: a [`Plan`], in objects of `tc`. Contract: the crate
+//! is pure.
 
 mod device;
 mod plan;
 mod policy;
 mod size;
-mod words;
+mod u32_match;
 
 pub use device::{Device, Facilities};
 pub use plan::{ClassPlan, IFB_QUEUE, IngressPlan, LeafPlan, Plan, PlanError, SidePlan, handle, plan};

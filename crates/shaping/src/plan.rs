@@ -1,8 +1,8 @@
-//! From a policy to the objects that carry it out.
+//! Planning of the traffic control objects that implement a policy.
 //!
-//! Each direction is an HTB discipline `1:` with a class `1:1` of the direction's rate, below it the classes of the policy from
-//! `1:10` on (hexadecimal), and a queue at each leaf that is named after its class. What comes in is led into an IFB device, and leaves that
-//! one into the host: there HTB finds a queue to shape.
+//! Each direction is an HTB discipline `1:` with a class `1:1` of the direction's rate. Its children are the classes of
+//! the policy from `1:10` on (hexadecimal). Each leaf has a queue that is named after its class. Ingress packets are
+//! redirected through an IFB device, where HTB has a queue to shape, and then enter the host.
 
 use std::time::Duration;
 
@@ -11,35 +11,38 @@ use units::{Bytes, Rate};
 
 use crate::device::{Device, Facilities};
 use crate::policy::{Accounting, Class, Direction, Match, Policy, QueueKind, Side};
-use crate::{size, words};
+use crate::{size, u32_match};
 
-/// Number of the disciplines that divide the traffic.
-const MAJOR: u16 = 1;
-/// The class of a direction's rate.
-const WHOLE: Handle = Handle::new(MAJOR, 1);
-/// Number of the first class of a policy; that of a leaf is also the number of its queue, so it must not be `MAJOR`.
-const FIRST: u16 = 0x10;
-/// ETH_P_ALL in the kernel's if_ether.h.
-const ALL: u16 = 0x0003;
-/// u32 filters are asked one after the other: with more of them a program is used, where it can be.
-const MANY: usize = 64;
-/// More filters than this would take longer for a packet than the packet.
+/// Major number of the HTB discipline.
+const HTB_MAJOR: u16 = 1;
+/// Class of a direction's rate.
+const ROOT_CLASS: Handle = Handle::new(HTB_MAJOR, 1);
+/// Minor number of the first class of a policy. The minor number of a leaf is also the major number of its queue, so it
+/// must differ from `HTB_MAJOR`.
+const FIRST_CLASS_MINOR: u16 = 0x10;
+/// EtherType of all protocols (ETH_P_ALL in the kernel's if_ether.h).
+const ETH_P_ALL: u16 = 0x0003;
+/// Number of u32 filters above which a BPF program is used where available: the kernel evaluates u32 filters one after
+/// the other.
+const U32_FILTERS_PREFERRED_MAX: usize = 64;
+/// Maximum number of u32 filters. Evaluating more would take longer than sending the packet.
 const U32_FILTERS_MAX: usize = 16_384;
-/// fq_codel's own defaults (RFC 8290, 5.2).
-const TARGET: Duration = Duration::from_millis(5);
-const INTERVAL: Duration = Duration::from_millis(100);
-const FLOWS: u32 = 1024;
-/// HTB's own default (sch_htb.c); each class has its quantum, so it divides nothing.
+/// Defaults of fq_codel (RFC 8290, 5.2).
+const CODEL_TARGET: Duration = Duration::from_millis(5);
+const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+const FQ_CODEL_FLOWS: u32 = 1024;
+/// Default of HTB (sch_htb.c). It has no effect, because each class has an explicit quantum.
 const RATE_TO_QUANTUM: u32 = 10;
-/// Queue of an IFB device in packets, and of what passes HTB unshaped. The kernel's 32 would lose every burst.
+/// Queue length in packets of an IFB device, and of traffic that bypasses HTB. The kernel's default of 32 would drop
+/// every burst.
 pub const IFB_QUEUE: u32 = 1000;
 
 /// Plan of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The device that the policy is about.
+    /// Device of the policy.
     pub device: Device,
-    /// Egress direction; its tree is that of the device's root.
+    /// Egress direction; its tree starts at the device's root.
     pub egress: Option<SidePlan>,
     /// Ingress direction with its IFB device.
     pub ingress: Option<IngressPlan>,
@@ -48,45 +51,45 @@ pub struct Plan {
 /// Plan of the ingress direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressPlan {
-    /// The hook that redirects packets from the device into the IFB device.
+    /// Ingress hook that redirects packets from the device to the IFB device.
     pub hook: Tree,
-    /// The classes, on the IFB device.
+    /// Classes on the IFB device.
     pub side: SidePlan,
 }
 
 /// Plan of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SidePlan {
-    /// Which direction.
-    pub way: Direction,
-    /// The device that holds the tree: the policy's own or the IFB device.
+    /// Direction.
+    pub direction: Direction,
+    /// Device that holds the tree: the policy's device or the IFB device.
     pub device: Device,
     /// Maximum rate of the direction, in frames.
     pub rate: Rate,
-    /// Parents before their children.
+    /// Classes, parents before their children.
     pub classes: Vec<ClassPlan>,
-    /// The class for what belongs to no other.
+    /// Class of packets that match no other class.
     pub default: Handle,
-    /// All objects. A filter by program has no descriptor yet.
+    /// All objects. A BPF filter has no descriptor yet.
     pub tree: Tree,
-    /// What the program decides by, when there is one: in this order, the first that matches.
+    /// Rules of the BPF program, if there is one. The first matching rule decides.
     pub rules: Option<Vec<(Handle, Match)>>,
 }
 
-/// A class as the kernel will have it.
+/// A class with the settings that the kernel will store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassPlan {
     /// Name in the policy.
     pub name: String,
-    /// Its own name in the kernel.
+    /// Handle in the kernel.
     pub handle: Handle,
-    /// The class above.
+    /// Handle of the parent class.
     pub parent: Handle,
-    /// How many classes are above it, the direction's own not counted.
+    /// Number of ancestors, without the class of the direction's rate.
     pub depth: usize,
-    /// Rates, buckets and turns after the kernel's rounding.
+    /// Rates, buckets and quantum after the kernel's rounding.
     pub htb: HtbClass,
-    /// Its queue, if it is a leaf.
+    /// Queue of a leaf; `None` for an inner class.
     pub leaf: Option<LeafPlan>,
 }
 
@@ -95,10 +98,10 @@ pub struct ClassPlan {
 pub struct LeafPlan {
     /// The discipline.
     pub discipline: Discipline,
-    /// Bytes that wait at most.
+    /// Maximum bytes in the queue.
     pub limit: Bytes,
-    /// The longest wait at the ceiling: more than asked for where the queue would not hold two super-packets, less where the kernel cannot
-    /// count so many bytes.
+    /// Longest queueing delay at the ceiling. It exceeds the policy's limit if the queue would not hold two
+    /// super-packets, and is below it if the kernel cannot count that many bytes.
     pub wait: Duration,
 }
 
@@ -111,7 +114,7 @@ pub enum PlanError {
         "class {class} goes by size, cgroup or user, which needs BPF: run as root on a kernel with BPF, or match otherwise"
     )]
     NeedsProgram {
-        /// The class.
+        /// Name of the class.
         class: String,
     },
     /// The matches expand to too many filters.
@@ -125,31 +128,32 @@ pub enum PlanError {
     /// A class requires a discipline that the kernel lacks.
     #[error("class {class} requires fq_codel, which this kernel lacks; write leaf = \"best\" or \"fifo\"")]
     NoFqCodel {
-        /// The class.
+        /// Name of the class.
         class: String,
     },
 }
 
-/// Plans a policy for a device. `ifb` is the device that what comes in is led through.
+/// Plans a policy for a device. Ingress packets are redirected through the device `ifb`.
 ///
 /// # Errors
-/// The policy needs what this host has not.
+/// The host lacks a facility that the policy requires.
 pub fn plan(policy: &Policy, device: &Device, ifb: &Device, facilities: Facilities) -> Result<Plan, PlanError> {
-    let planner =
-        |way, on: &Device, side: &Side| Planner { device: on.clone(), facilities, way }.side(side, policy.accounting);
+    let planner = |direction, on: &Device, side: &Side| {
+        Planner { device: on.clone(), facilities, direction }.side(side, policy.accounting)
+    };
     let egress = policy.egress.as_ref().map(|side| planner(Direction::Egress, device, side)).transpose()?;
     let ingress = policy.ingress.as_ref().map(|side| planner(Direction::Ingress, ifb, side)).transpose()?;
     let ingress = ingress.map(|side| IngressPlan { hook: hook(ifb.index), side });
     Ok(Plan { device: device.clone(), egress, ingress })
 }
 
-/// Leads everything that comes in into another device.
+/// Redirects all ingress packets to another device.
 fn hook(ifb: u32) -> Tree {
     let qdisc = Qdisc { handle: Handle::INGRESS_QDISC, parent: Handle::INGRESS, discipline: Discipline::Ingress };
     let filter = Filter {
         parent: Handle::INGRESS_QDISC,
         preference: 1,
-        protocol: ALL,
+        protocol: ETH_P_ALL,
         handle: 0,
         classifier: Classifier::U32 { keys: Vec::new(), class: None, redirect: Some(ifb) },
     };
@@ -159,7 +163,7 @@ fn hook(ifb: u32) -> Tree {
 struct Planner {
     device: Device,
     facilities: Facilities,
-    way: Direction,
+    direction: Direction,
 }
 
 impl Planner {
@@ -174,7 +178,7 @@ impl Planner {
         let mut classes: Vec<ClassPlan> = Vec::with_capacity(side.classes.len());
         for (at, class) in side.classes.iter().enumerate() {
             let above = class.parent.and_then(|p| classes.get(p));
-            let (parent, depth) = above.map_or((WHOLE, 0), |c| (c.handle, c.depth + 1));
+            let (parent, depth) = above.map_or((ROOT_CLASS, 0), |c| (c.handle, c.depth + 1));
             let (rate, ceiling) = (frames(class.rate), frames(class.ceiling));
             let mut htb = self.htb(rate, ceiling, class.burst);
             htb.priority = u32::from(class.priority);
@@ -185,10 +189,10 @@ impl Planner {
         let default = handle(side.default);
         let mut tree = self.tree(whole, &classes, default);
         let rules = self.filters(side, &mut tree)?;
-        Ok(SidePlan { way: self.way, rate: whole, classes, default, tree, rules, device: self.device })
+        Ok(SidePlan { direction: self.direction, rate: whole, classes, default, tree, rules, device: self.device })
     }
 
-    /// A class as the kernel keeps it.
+    /// Settings of a class after the kernel's rounding.
     fn htb(&self, rate: Rate, ceiling: Rate, burst: Option<Duration>) -> HtbClass {
         let (rate, ceiling) = (tc::kernel_rate(rate), tc::kernel_rate(ceiling));
         HtbClass {
@@ -217,15 +221,15 @@ impl Planner {
 
     fn fq_codel(&self, ceiling: Rate, limit: Bytes) -> Discipline {
         let frame = self.device.frame();
-        // RFC 8290, 5.2.1: not below the time of a packet; CoDel's authors advise half as much again.
-        let packet = ceiling.time_for(frame).unwrap_or(TARGET) * 3 / 2;
+        // RFC 8290, 5.2.1 requires at least one packet time; the authors of CoDel recommend 1.5 packet times.
+        let packet = ceiling.time_for(frame).unwrap_or(CODEL_TARGET) * 3 / 2;
         Discipline::FqCodel {
             limit: size::queue_packets(&self.device, limit),
-            target: tc::kernel_codel_time(TARGET.max(packet)),
-            interval: tc::kernel_codel_time(INTERVAL.max(packet * 20)),
-            flows: FLOWS,
+            target: tc::kernel_codel_time(CODEL_TARGET.max(packet)),
+            interval: tc::kernel_codel_time(CODEL_INTERVAL.max(packet * 20)),
+            flows: FQ_CODEL_FLOWS,
             quantum: u32::try_from(frame.as_u64()).unwrap_or(u32::MAX),
-            // The kernel counts its own memory, up to twice the data.
+            // The kernel counts buffer memory, up to twice the data.
             memory_limit: Bytes::new(2 * limit.as_u64()),
             ecn: true,
         }
@@ -234,19 +238,19 @@ impl Planner {
     fn tree(&self, whole: Rate, classes: &[ClassPlan], default: Handle) -> Tree {
         let root =
             HtbRoot { default_class: default.minor(), rate_to_quantum: RATE_TO_QUANTUM, direct_queue: IFB_QUEUE };
-        let root = Qdisc { handle: Handle::new(MAJOR, 0), parent: Handle::ROOT, discipline: Discipline::Htb(root) };
+        let root = Qdisc { handle: Handle::new(HTB_MAJOR, 0), parent: Handle::ROOT, discipline: Discipline::Htb(root) };
         let leaf = |class: &ClassPlan| {
             let discipline = class.leaf.as_ref()?.discipline.clone();
             Some(Qdisc { handle: Handle::new(class.handle.minor(), 0), parent: class.handle, discipline })
         };
-        let all = tc::Class { handle: WHOLE, parent: root.handle, htb: self.htb(whole, whole, None) };
+        let all = tc::Class { handle: ROOT_CLASS, parent: root.handle, htb: self.htb(whole, whole, None) };
         let class = |c: &ClassPlan| tc::Class { handle: c.handle, parent: c.parent, htb: c.htb };
         let classes_of_kernel = std::iter::once(all).chain(classes.iter().map(class));
         let queues = std::iter::once(root).chain(classes.iter().filter_map(leaf));
         Tree::planned(queues.map(Object::Qdisc).chain(classes_of_kernel.map(Object::Class)))
     }
 
-    /// Adds the filters to the tree; gives the rules if a program decides.
+    /// Adds the filters to the tree; returns the rules if a BPF program classifies.
     fn filters(&self, side: &Side, tree: &mut Tree) -> Result<Option<Vec<(Handle, Match)>>, PlanError> {
         let rules: Vec<(Handle, Match)> = side
             .classes
@@ -259,54 +263,55 @@ impl Planner {
         if let (Some(class), false) = (needs_program, self.facilities.bpf) {
             return Err(PlanError::NeedsProgram { class: class.name.clone() });
         }
-        let by_words = if needs_program.is_some() { Vec::new() } else { by_words(&rules) };
-        let program = needs_program.is_some() || (self.facilities.bpf && by_words.len() > MANY);
+        let filters = if needs_program.is_some() { Vec::new() } else { u32_filters(&rules) };
+        let program = needs_program.is_some() || (self.facilities.bpf && filters.len() > U32_FILTERS_PREFERRED_MAX);
         if program {
-            let name = format!("longhaul {}", if self.way == Direction::Egress { "egress" } else { "ingress" });
+            let name = format!("longhaul {}", if self.direction == Direction::Egress { "egress" } else { "ingress" });
             let program = BpfProgram { descriptor: None, id: 0, name };
             tree.filters.push(Filter {
-                parent: Handle::new(MAJOR, 0),
+                parent: Handle::new(HTB_MAJOR, 0),
                 preference: 1,
-                protocol: ALL,
+                protocol: ETH_P_ALL,
                 handle: 1,
                 classifier: Classifier::Bpf(program),
             });
             return Ok(Some(rules));
         }
-        if by_words.len() > U32_FILTERS_MAX {
-            return Err(PlanError::TooManyFilters { filters: by_words.len() });
+        if filters.len() > U32_FILTERS_MAX {
+            return Err(PlanError::TooManyFilters { filters: filters.len() });
         }
-        tree.filters = by_words;
+        tree.filters = filters;
         Ok(None)
     }
 }
 
-/// The rules as u32 filters: those of one IP version have one preference, and are asked in the order in which they are made.
-fn by_words(rules: &[(Handle, Match)]) -> Vec<Filter> {
+/// Converts the rules to u32 filters. The filters of one IP version share a preference and are evaluated in order of
+/// creation.
+fn u32_filters(rules: &[(Handle, Match)]) -> Vec<Filter> {
     let filter = |preference, protocol, keys, class| Filter {
-        parent: Handle::new(MAJOR, 0),
+        parent: Handle::new(HTB_MAJOR, 0),
         preference,
         protocol,
         handle: 0,
         classifier: Classifier::U32 { keys, class: Some(class), redirect: None },
     };
     let mut filters = Vec::new();
-    for (preference, protocol) in [(1, words::IPV4), (2, words::IPV6)] {
+    for (preference, protocol) in [(1, u32_match::IPV4), (2, u32_match::IPV6)] {
         for (class, matched) in rules {
-            for keys in words::alternatives(matched, protocol) {
+            for keys in u32_match::alternatives(matched, protocol) {
                 filters.push(filter(preference, protocol, keys, *class));
             }
         }
     }
-    // A match that asks for nothing also takes what is not IP; IP has met it above.
+    // A match without conditions also matches non-IP packets; the filters above handle IP.
     let everything = rules.iter().find(|(_, matched)| *matched == Match::default());
-    filters.extend(everything.map(|(class, _)| filter(3, ALL, Vec::new(), *class)));
+    filters.extend(everything.map(|(class, _)| filter(3, ETH_P_ALL, Vec::new(), *class)));
     filters
 }
 
-/// The kernel's name of the class at an index of a policy's classes.
+/// Handle of the class at an index of a policy's classes.
 pub fn handle(at: usize) -> Handle {
-    Handle::new(MAJOR, FIRST.saturating_add(u16::try_from(at).unwrap_or(u16::MAX)))
+    Handle::new(HTB_MAJOR, FIRST_CLASS_MINOR.saturating_add(u16::try_from(at).unwrap_or(u16::MAX)))
 }
 
 #[cfg(test)]

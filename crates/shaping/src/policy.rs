@@ -5,46 +5,47 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate};
 
-/// How a device's traffic is divided.
+/// Shaping policy of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Name of the device.
     pub device: String,
-    /// Layer that rates count.
+    /// Layer at which rates count bytes.
     pub accounting: Accounting,
-    /// When a flow is an elephant, for classes that go by size.
+    /// Limits above which a flow is an elephant, for classes by size.
     pub sizes: SizeLimits,
     /// Egress direction.
     pub egress: Option<Side>,
-    /// Ingress direction: packets are redirected through an IFB device and leave it at the planned rate.
+    /// Ingress direction: packets are redirected through an IFB device, which sends them at the planned rate.
     pub ingress: Option<Side>,
 }
 
-/// Which bytes the rates of a policy count.
+/// Layer at which the rates of a policy count bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Accounting {
-    /// Bytes that the kernel counts: the packet with its Ethernet header, where the device has one.
+    /// Bytes that the kernel counts: the packet with its Ethernet header, if the device has one.
     #[default]
     Frame,
-    /// Bytes on the wire: also preamble, checksum and gap (24 bytes, IEEE 802.3). Converted for packets of full size.
+    /// Bytes on the wire, including preamble, checksum and gap (24 bytes, IEEE 802.3). The conversion assumes full-size
+    /// packets.
     Wire,
 }
 
-/// When a flow is an elephant: as soon as one of the limits is passed.
+/// Limits of a mouse. A flow that exceeds one of them is an elephant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeLimits {
-    /// More bytes than this; `None`: bytes do not matter.
+    /// Maximum bytes of a mouse; `None`: no limit.
     pub bytes: Option<Bytes>,
-    /// Longer than this time above this rate; `None`: the rate does not matter.
+    /// Rate, and the longest time for which a mouse may exceed it; `None`: no limit.
     pub above: Option<(Rate, Duration)>,
-    /// Idle time after which a flow counts as a mouse again.
+    /// Idle time after which a flow is a mouse again.
     pub idle: Duration,
     /// Maximum number of flows in the table of each direction; the flow that was idle longest is evicted first.
     pub flows: u32,
 }
 
 impl Default for SizeLimits {
-    /// 1 MB: above nearly all web transfers and below one second of a flow of 10 Mb/s.
+    /// 1 MB exceeds nearly all web transfers and is less than a flow of 10 Mb/s sends in one second.
     fn default() -> Self {
         Self { bytes: Some(Bytes::new(1_000_000)), above: None, idle: Duration::from_secs(5), flows: 65_536 }
     }
@@ -55,9 +56,9 @@ impl Default for SizeLimits {
 pub struct Side {
     /// Maximum rate of the direction.
     pub rate: Rate,
-    /// Parents before their children.
+    /// Classes, parents before their children.
     pub classes: Vec<Class>,
-    /// Index of the class for what belongs to no other; a leaf.
+    /// Index of the class of packets that match no other class; a leaf.
     pub default: usize,
 }
 
@@ -66,35 +67,35 @@ pub struct Side {
 pub struct Class {
     /// Name.
     pub name: String,
-    /// Index of the class above; `None`: directly below the device's rate.
+    /// Index of the parent class; `None`: a child of the direction's rate.
     pub parent: Option<usize>,
     /// Guaranteed rate.
     pub rate: Rate,
-    /// Ceiling, reached by borrowing. At least `rate`.
+    /// Maximum rate with borrowing; at least `rate`.
     pub ceiling: Rate,
-    /// 0 to 7; a lower number is served first.
+    /// Priority from 0 to 7; classes with lower numbers are served first.
     pub priority: u8,
-    /// Where its packets wait. Only leaves have one.
+    /// Queue; only leaves have one.
     pub queue: Queue,
-    /// Depth of both buckets in time; `None`: 1 ms of the ceiling, and at least one super-packet.
+    /// Depth of both buckets in time; `None`: 1 ms at the ceiling, and at least one super-packet.
     pub burst: Option<Duration>,
-    /// Matches of the class, any of which suffices. Only for leaves.
+    /// Matches, of which any one suffices; only for leaves.
     pub matches: Vec<Match>,
 }
 
-/// Where packets of a class wait.
+/// Queue of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Longest wait at the class's ceiling.
+    /// Longest queueing delay at the class's ceiling.
     pub limit: Duration,
-    /// Which discipline.
+    /// Queueing discipline.
     pub kind: QueueKind,
 }
 
-/// Which queueing discipline a leaf has.
+/// Queueing discipline of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum QueueKind {
-    /// The best that the kernel has: fq_codel, else fifo.
+    /// fq_codel if the kernel has it, else FIFO.
     #[default]
     Best,
     /// Flow queues with CoDel.
@@ -103,12 +104,12 @@ pub enum QueueKind {
     Fifo,
 }
 
-/// Conditions of a match, all of which must hold. A match without conditions takes all packets.
+/// Conditions of a match, all of which must hold. A match without conditions matches all packets.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Match {
-    /// From one of these; empty: from anywhere.
+    /// Source networks; empty: any.
     pub from: Vec<IpNet>,
-    /// To one of these; empty: to anywhere.
+    /// Destination networks; empty: any.
     pub to: Vec<IpNet>,
     /// IP protocol number (6 TCP, 17 UDP).
     pub protocol: Option<u8>,
@@ -116,24 +117,25 @@ pub struct Match {
     pub from_ports: Vec<RangeInclusive<u16>>,
     /// Destination ports; empty: any.
     pub to_ports: Vec<RangeInclusive<u16>>,
-    /// Ports of either end; empty: any.
+    /// Source or destination ports; empty: any.
     pub ports: Vec<RangeInclusive<u16>>,
     /// Differentiated services code points; empty: any.
     pub dscp: Vec<u8>,
-    /// Sent by a process in this cgroup (version 2) or below; path from the root of the hierarchy. Egress only.
+    /// Cgroup (version 2) of the sending process, including descendants; path from the root of the hierarchy. Egress
+    /// only.
     pub cgroup: Option<String>,
-    /// Sent by a socket of this user. Egress only.
+    /// User id of the sending socket. Egress only.
     pub user: Option<u32>,
-    /// Mice or elephants only.
+    /// Mice or elephants only; `None`: both.
     pub size: Option<Traffic>,
 }
 
-/// Flows by their size so far.
+/// Class of a flow by its size so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Traffic {
-    /// Below the limits of [`SizeLimits`].
+    /// Within the limits of [`SizeLimits`].
     Mouse,
-    /// Above.
+    /// Above a limit of [`SizeLimits`].
     Elephant,
 }
 

@@ -1,33 +1,34 @@
-//! Attributes of netlink (struct nlattr): length and kind, 16 bits each, then the value, padded to four bytes (netlink(7)).
+//! Netlink attributes (struct nlattr): length and kind, 16 bits each, then the value, padded to four bytes
+//! (netlink(7)).
 
 /// Length of struct nlattr.
-const HEADER: usize = 4;
-/// Bits of the kind that are no flags (NLA_TYPE_MASK).
-const KIND: u16 = 0x3fff;
+const HEADER_BYTES: usize = 4;
+/// Mask of the kind without its flags (NLA_TYPE_MASK).
+const KIND_MASK: u16 = 0x3fff;
 
-/// An attribute that was read.
+/// A decoded attribute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attribute<'a> {
     pub(crate) kind: u16,
     pub(crate) value: &'a [u8],
 }
 
-/// Reads a row of attributes; `None` if one does not fit.
+/// Decodes a sequence of attributes; `None` if a length does not fit.
 pub(crate) fn read(bytes: &[u8]) -> Option<Vec<Attribute<'_>>> {
     let mut found = Vec::new();
     let mut at = 0;
-    while bytes.len().saturating_sub(at) >= HEADER {
+    while bytes.len().saturating_sub(at) >= HEADER_BYTES {
         let length = usize::from(u16_at(bytes, at)?);
-        let kind = u16_at(bytes, at + 2)? & KIND;
-        let value = bytes.get(at + HEADER..at + length)?;
+        let kind = u16_at(bytes, at + 2)? & KIND_MASK;
+        let value = bytes.get(at + HEADER_BYTES..at + length)?;
         found.push(Attribute { kind, value });
         at += length.next_multiple_of(4);
     }
-    // What is left is padding, which a row at the end of a message need not have.
+    // The rest is padding, which is optional at the end of a message.
     (at >= bytes.len()).then_some(found)
 }
 
-/// The values of a row in which each kind occurs at most once and all are in `expected`; in the order of `expected`.
+/// Values of a sequence of attributes, in the order of `expected`; `None` if a kind repeats or is not in `expected`.
 pub(crate) fn exactly<const N: usize>(bytes: &[u8], expected: [u16; N]) -> Option<[Option<&[u8]>; N]> {
     let mut values = [None; N];
     for attribute in read(bytes)? {
@@ -52,7 +53,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..)?.first_chunk().copied()?))
 }
 
-/// The words of a structure that consists of `N` of them, and nothing else.
+/// Decodes a structure that consists of exactly `N` 32-bit words.
 pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
     let mut words = [0; N];
     for (i, word) in words.iter_mut().enumerate() {
@@ -61,21 +62,22 @@ pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
     (bytes.len() == 4 * N).then_some(words)
 }
 
-/// Text that ends with a NUL.
+/// Decodes a NUL-terminated string.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
     String::from_utf8_lossy(value.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// A row of attributes in the making.
+/// Encoder of a sequence of attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     pub(crate) fn put(&mut self, kind: u16, value: &[u8]) {
-        // The length has 16 bits. What is longer is cut: the kernel then refuses the object, for it is not what was announced.
-        let value = value.get(..usize::from(u16::MAX) - HEADER).unwrap_or(value);
-        let length = (value.len() + HEADER) as u16;
+        // The length has 16 bits. A longer value is truncated; the kernel then rejects the object, whose announced
+        // length does not match.
+        let value = value.get(..usize::from(u16::MAX) - HEADER_BYTES).unwrap_or(value);
+        let length = (value.len() + HEADER_BYTES) as u16;
         self.0.extend_from_slice(&length.to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
         self.0.extend_from_slice(value);
@@ -102,7 +104,7 @@ impl Writer {
         self.put(kind, &row.0);
     }
 
-    /// Appends attributes that are complete already.
+    /// Appends encoded attributes.
     pub(crate) fn append(&mut self, row: &[u8]) {
         self.0.extend_from_slice(row);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
@@ -113,7 +115,7 @@ impl Writer {
     }
 }
 
-/// Words as the kernel's structures hold them.
+/// Encodes 32-bit words in native byte order, as the kernel's structures do.
 pub(crate) fn bytes_of(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_ne_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! The lines of tc(8) that do the same.
+//! Equivalent tc(8) command lines.
 
 use units::{Bytes, Rate};
 
@@ -9,10 +9,11 @@ use crate::message::Operation;
 use crate::object::{Class, Discipline, Object, Qdisc};
 
 impl Operation {
-    /// The line of tc(8) that does the same to a device. `name` gives the name of a device by its number, for redirections.
+    /// Equivalent tc(8) command line for a device. `name` maps the index of a redirection's target to its name.
     ///
-    /// tc(8) rounds bursts to whole bytes and microseconds, finer than which a message tells them. The line of a BPF
-    /// filter is a comment, for its program is in no file; what is kept raw follows as a comment, for tc(8) has no words for it.
+    /// tc(8) rounds bursts to whole bytes and microseconds, which is coarser than the netlink message. The line of a
+    /// BPF filter is commented out, because its program is not in a file. Raw options follow as a comment, because
+    /// tc(8) cannot express them.
     pub fn command(&self, device: &str, name: impl Fn(u32) -> String) -> String {
         let verb = match self {
             Self::Add(_) => "add",
@@ -25,26 +26,26 @@ impl Operation {
             Object::Qdisc(q) => {
                 let change = matches!(self, Self::Change(_));
                 let what = if deletion { String::new() } else { settings_of_qdisc(q, change) };
-                format!("tc qdisc {verb} dev {device} {}{what}", place_of_qdisc(q, deletion))
+                format!("tc qdisc {verb} dev {device} {}{what}", position_of_qdisc(q, deletion))
             }
             Object::Class(c) => class(verb, device, c.handle, c.parent, deletion, || settings_of_class(c)),
             Object::OtherClass(c) => {
                 class(verb, device, c.handle, c.parent, deletion, || format!("{} {}", c.kind, comment(&c.options)))
             }
             Object::Filter(f) => {
-                let head = format!("tc filter {verb} dev {device} {}", place_of_filter(f, deletion));
+                let head = format!("tc filter {verb} dev {device} {}", position_of_filter(f, deletion));
                 if deletion {
                     return format!("{head}{}", f.classifier.kind());
                 }
                 let line = format!("{head}{}", classifier_for(&f.classifier, &name));
-                // The program is in no file that tc(8) could load.
+                // tc(8) cannot load the program, which is not in a file.
                 if matches!(f.classifier, Classifier::Bpf(_)) { format!("# {line}") } else { line }
             }
         }
     }
 }
 
-fn place_of_qdisc(qdisc: &Qdisc, deletion: bool) -> String {
+fn position_of_qdisc(qdisc: &Qdisc, deletion: bool) -> String {
     match (&qdisc.discipline, qdisc.parent) {
         (Discipline::Ingress, _) => "handle ffff: ingress".to_owned(),
         (Discipline::Clsact, _) => "clsact".to_owned(),
@@ -60,17 +61,17 @@ fn place_of_qdisc(qdisc: &Qdisc, deletion: bool) -> String {
     }
 }
 
-/// Settings after the parent; empty for objects that have none.
+/// Settings after the parent; empty for objects without settings.
 fn settings_of_qdisc(qdisc: &Qdisc, change: bool) -> String {
-    let words = discipline(&qdisc.discipline);
+    let settings = discipline(&qdisc.discipline);
     if matches!(qdisc.discipline, Discipline::Ingress | Discipline::Clsact) {
         return String::new();
     }
     if let (Discipline::FqCodel { flows, .. }, true) = (&qdisc.discipline, change) {
-        // The kernel refuses a change that mentions them.
-        return words.replace(&format!(" flows {flows}"), "");
+        // The kernel rejects a change that contains the number of flows.
+        return settings.replace(&format!(" flows {flows}"), "");
     }
-    words
+    settings
 }
 
 /// Kind and settings.
@@ -128,7 +129,7 @@ fn settings_of_class(class: &Class) -> String {
     )
 }
 
-fn place_of_filter(filter: &Filter, deletion: bool) -> String {
+fn position_of_filter(filter: &Filter, deletion: bool) -> String {
     let protocol = match filter.protocol {
         0x0003 => "all".to_owned(),
         0x0800 => "ip".to_owned(),
@@ -138,7 +139,7 @@ fn place_of_filter(filter: &Filter, deletion: bool) -> String {
     let chain = if filter.chain() == 0 { String::new() } else { format!(" chain {}", filter.chain()) };
     let handle = match (filter.handle, &filter.classifier) {
         (0, _) => String::new(),
-        // A new one can ask for the last part of its name only.
+        // A new filter can request only the last part of its handle.
         (handle, Classifier::U32 { .. }) if !deletion => format!(" handle ::{:x}", handle & 0xfff),
         (handle, _) if filter.classifier.kind() == "u32" => format!(" handle {}", u32_handle(handle)),
         (handle, _) => format!(" handle {handle:#x}"),
@@ -146,14 +147,14 @@ fn place_of_filter(filter: &Filter, deletion: bool) -> String {
     format!("parent {} protocol {protocol} prio {}{chain}{handle} ", filter.parent, filter.preference)
 }
 
-/// Table, bucket and number (print_u32_handle in iproute2's lib/ or tc/tc_util).
+/// Hash table, bucket and node number (print_u32_handle in iproute2).
 fn u32_handle(handle: u32) -> String {
     let (table, bucket, number) = (handle >> 20, handle >> 12 & 0xff, handle & 0xfff);
     let bucket = if bucket == 0 { String::new() } else { format!("{bucket:x}") };
     format!("{table:x}:{bucket}:{number:x}")
 }
 
-/// Kind and settings, for reading: devices by their numbers.
+/// Kind and settings for messages; devices appear by index.
 pub(crate) fn classifier(classifier: &Classifier) -> String {
     classifier_for(classifier, &|index| format!("number {index}"))
 }
@@ -162,7 +163,7 @@ fn classifier_for(classifier: &Classifier, name: &impl Fn(u32) -> String) -> Str
     match classifier {
         Classifier::U32 { keys, class, redirect } => {
             let mut line = "u32".to_owned();
-            // tc(8) wants at least one.
+            // tc(8) requires at least one match.
             let all = [Key { offset: 0, after_ip_header: false, mask: 0, value: 0 }];
             for key in if keys.is_empty() { &all[..] } else { keys } {
                 let from = if key.after_ip_header { "nexthdr+" } else { "" };

@@ -1,7 +1,7 @@
-//! From the bytes of route netlink to objects: the inverse of `encode`.
+//! Decoder of route netlink messages: the inverse of `encode`.
 //!
-//! A discipline, class or filter becomes a known kind only when the known kind describes it completely. Everything else is kept
-//! raw.
+//! A discipline, class or filter is decoded to a known kind only if that kind describes it completely. All others keep
+//! their raw options.
 
 use std::time::Duration;
 
@@ -19,23 +19,23 @@ const TCA_XSTATS: u16 = 4;
 const TCA_U32_HASH: u16 = 2;
 const TCA_U32_ACT: u16 = 7;
 const TCA_STATS2: u16 = 7;
-/// Attributes of a message that describe what was counted or done, not the object: TCA_STATS, TCA_XSTATS, TCA_RATE, TCA_FCNT,
-/// TCA_STATS2, TCA_PAD, TCA_DUMP_INVISIBLE, TCA_HW_OFFLOAD, TCA_DUMP_FLAGS, TCA_EXT_WARN_MSG.
+/// Attributes that hold counters or state instead of settings: TCA_STATS, TCA_XSTATS, TCA_RATE, TCA_FCNT, TCA_STATS2,
+/// TCA_PAD, TCA_DUMP_INVISIBLE, TCA_HW_OFFLOAD, TCA_DUMP_FLAGS, TCA_EXT_WARN_MSG.
 const NOT_SETTINGS: [u16; 10] = [3, TCA_XSTATS, 5, 6, TCA_STATS2, 9, 10, 12, 15, 16];
-/// Length of struct tcmsg.
-const TCMSG: usize = 20;
+/// Length of struct tcmsg in bytes.
+const TCMSG_BYTES: usize = 20;
 
-/// Why bytes are no object of traffic control.
+/// Reason why a message cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Another kind of message.
+    /// The message has another kind.
     #[error("message kind {0} of route netlink does not describe a qdisc, class or filter")]
     Kind(u16),
-    /// The message ends early, or an attribute's length does not fit.
+    /// The message is truncated, or an attribute has an invalid length.
     #[error("the kernel's message about traffic control is cut or has an attribute of impossible length")]
     Damaged,
-    /// There is no TCA_KIND.
+    /// The message has no TCA_KIND.
     #[error("the kernel's message about traffic control does not name a kind")]
     NoKind,
 }
@@ -47,17 +47,17 @@ struct Parts<'a> {
     info: u32,
     kind: String,
     options: &'a [u8],
-    /// Settings beside kind and options.
+    /// Settings outside kind and options.
     attributes: Vec<u8>,
     statistics: Statistics,
 }
 
-/// Reads the body of RTM_NEWQDISC, RTM_NEWTCLASS or RTM_NEWTFILTER: the number of the device, the object, and what it counted.
+/// Decodes the body of RTM_NEWQDISC, RTM_NEWTCLASS or RTM_NEWTFILTER to the device index, the object and its counters.
 ///
-/// A class directly below its discipline has that as its parent, not "root" as the kernel writes it.
+/// A class directly below its discipline gets the discipline as its parent, where the kernel reports "root".
 ///
 /// # Errors
-/// The message is of another kind, is cut, or names no kind of object.
+/// The message is of another kind, is truncated, or has no object kind.
 pub fn decode(kind: u16, body: &[u8]) -> Result<(u32, Object, Statistics), DecodeError> {
     if ![36, 40, 44].contains(&kind) {
         return Err(DecodeError::Kind(kind));
@@ -75,7 +75,7 @@ pub fn decode(kind: u16, body: &[u8]) -> Result<(u32, Object, Statistics), Decod
 
 fn parts(body: &[u8]) -> Result<Parts<'_>, DecodeError> {
     let word = |n: usize| u32_at(body, 4 * n).ok_or(DecodeError::Damaged);
-    let rows = body.get(TCMSG..).and_then(attribute::read).ok_or(DecodeError::Damaged)?;
+    let rows = body.get(TCMSG_BYTES..).and_then(attribute::read).ok_or(DecodeError::Damaged)?;
     let find = |kind: u16| rows.iter().find(|a| a.kind == kind).map(|a| a.value);
     let kind = text(find(TCA_KIND).ok_or(DecodeError::NoKind)?);
     let mut attributes = Writer::default();
@@ -124,7 +124,7 @@ fn discipline(parts: Parts<'_>) -> Discipline {
 
 fn htb_root(options: &[u8]) -> Option<Discipline> {
     let [init, queue] = exactly(options, [TCA_HTB_INIT, TCA_HTB_DIRECT_QLEN])?;
-    // The version is 3 in what is sent, and 3 with a minor number in what is told (HTB_VER). The rest: what passed unshaped.
+    // Requests have version 3; dumps add a minor number (HTB_VER). The last field counts packets that bypassed shaping.
     let [version, rate_to_quantum, default, 0, _] = words(init?)? else { return None };
     let [direct_queue] = words(queue?)?;
     let default_class = u16::try_from(default).ok()?;
@@ -132,7 +132,7 @@ fn htb_root(options: &[u8]) -> Option<Discipline> {
     Some(Discipline::Htb(HtbRoot { default_class, rate_to_quantum, direct_queue }))
 }
 
-/// The rate in struct tc_ratespec, or beside it, if there is nothing else in it.
+/// Rate of a struct tc_ratespec, or of the 64-bit attribute; `None` if the structure has other settings.
 fn rate(spec: [u32; 3], large: Option<&[u8]>) -> Option<Rate> {
     let [head, 0, small] = [spec[0], spec[1], spec[2]] else { return None };
     (head == u32::from_ne_bytes(RATE_HEAD)).then_some(())?;
@@ -155,12 +155,12 @@ fn token_bucket(options: &[u8]) -> Option<Discipline> {
 }
 
 fn fq_codel(options: &[u8]) -> Option<Discipline> {
-    /// Maximum packets dropped at once, the kernel's default (fq_codel_init).
-    const DROP_BATCH: u32 = 64;
+    /// The kernel's default for the maximum number of packets dropped at once (fq_codel_init).
+    const DROP_BATCH_DEFAULT: u32 = 64;
     let values = exactly(options, TCA_FQ_CODEL)?;
     let [target, limit, interval, ecn, flows, quantum, batch, memory] = values.map(|v| v.and_then(words::<1>));
-    let ([ecn], [batch]) = (ecn?, batch.unwrap_or([DROP_BATCH]));
-    (ecn <= 1 && batch == DROP_BATCH).then_some(())?;
+    let ([ecn], [batch]) = (ecn?, batch.unwrap_or([DROP_BATCH_DEFAULT]));
+    (ecn <= 1 && batch == DROP_BATCH_DEFAULT).then_some(())?;
     let micros = |[n]: [u32; 1]| Duration::from_micros(n.into());
     Some(Discipline::FqCodel {
         limit: limit?[0],
@@ -191,7 +191,7 @@ fn class(parts: Parts<'_>) -> Object {
 
 fn htb_class(options: &[u8]) -> Option<HtbClass> {
     let [parameters, large, large_ceiling] = exactly(options, [TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_HTB_CEIL64])?;
-    // The level is the kernel's to tell.
+    // The kernel sets the level, so the level is not a setting.
     let [a, b, c, d, e, f, buffer, ceiling_buffer, quantum, _, priority] = words(parameters?)?;
     Some(HtbClass {
         rate: rate([a, b, c], large)?,
@@ -224,24 +224,24 @@ fn filter(parts: Parts<'_>) -> Filter {
     }
 }
 
-/// Whether the hardware does the filter's work or not: the kernel tells it (TCA_CLS_FLAGS_IN_HW, TCA_CLS_FLAGS_NOT_IN_HW) and
-/// does not take it.
-const TOLD_FLAGS: u32 = 4 | 8;
+/// Flags that state whether the hardware executes the filter (TCA_CLS_FLAGS_IN_HW, TCA_CLS_FLAGS_NOT_IN_HW). The kernel
+/// reports these flags and rejects them in requests.
+const READ_ONLY_FLAGS: u32 = 4 | 8;
 
-fn only_told(flags: Option<&[u8]>) -> bool {
-    flags.is_none_or(|v| words(v).is_some_and(|[flags]| flags & !TOLD_FLAGS == 0))
+fn has_only_read_only(flags: Option<&[u8]>) -> bool {
+    flags.is_none_or(|v| words(v).is_some_and(|[flags]| flags & !READ_ONLY_FLAGS == 0))
 }
 
-/// A filter in a preference's own table: bucket 0 of one of those that the kernel numbers, from 0x800 on.
+/// Decodes a filter in bucket 0 of a preference's own hash table. The kernel numbers these tables from 0x800 on.
 fn u32_filter(handle: u32, options: &[u8]) -> Option<Classifier> {
     let settings = TCA_U32;
     let known = [settings[0], settings[1], settings[2], settings[3], settings[4], TCA_U32_PCNT, TCA_U32_PAD];
     let [class, table, selector, actions, flags, ..] = exactly(options, known)?;
     let own = is_own_table;
     let in_own = table.is_none_or(|v| words(v).is_some_and(|[table]| own(table) && table == handle & 0xffff_f000));
-    // Before it is made, a filter has only the last part of its name, or none.
+    // A filter that does not exist yet has only the last part of its handle, or no handle.
     let named = handle >> 12 == 0 || (own(handle & 0xffff_f000) && handle & 0xfff != 0);
-    (in_own && named && only_told(flags)).then_some(())?;
+    (in_own && named && has_only_read_only(flags)).then_some(())?;
     Some(Classifier::U32 {
         keys: keys(selector?)?,
         class: match class {
@@ -255,7 +255,7 @@ fn u32_filter(handle: u32, options: &[u8]) -> Option<Classifier> {
     })
 }
 
-/// The keys of struct tc_u32_sel, if that links and hashes nothing.
+/// Keys of a struct tc_u32_sel; `None` if the selector links or hashes.
 fn keys(selector: &[u8]) -> Option<Vec<Key>> {
     let (head, keys) = selector.split_at_checked(16)?;
     let mut plain = [0; 16];
@@ -276,23 +276,23 @@ fn key(bytes: &[u8]) -> Option<Key> {
     Some(Key { offset: signed(offset), after_ip_header, mask: number(mask), value: number(value) })
 }
 
-/// The device of a single `mirred egress redirect`.
+/// Target device of a single `mirred egress redirect`.
 fn redirection(actions: &[u8]) -> Option<u32> {
-    // Kind, options; then what the kernel tells: its number, statistics, padding, what hardware counts.
+    // Kind and options, followed by read-only attributes: index, statistics, padding, hardware counters.
     const KINDS: [u16; 8] = [TCA_ACT_KIND, TCA_ACT_OPTIONS, 3, 4, 5, 8, 9, 10];
     let [action] = exactly(actions, [1])?;
     let [kind, options, ..] = exactly(action?, KINDS)?;
-    // The times of use and padding do not belong to the settings.
+    // Usage times and padding are not settings.
     let [parameters, ..] = exactly(options?, [TCA_MIRRED_PARMS, 1, 3])?;
-    // Its number and how many refer to it do not either.
+    // The index and the reference counts are not settings.
     let [_, 0, TC_ACT_STOLEN, _, _, TCA_EGRESS_REDIR, device] = words(parameters?)? else { return None };
     (text(kind?) == "mirred").then_some(device)
 }
 
 fn bpf(options: &[u8]) -> Option<Classifier> {
-    // Name, flags for hardware, tag of the program, its number; and the descriptor, which only goes in.
+    // Name, hardware flags, program tag, program id, and the descriptor, which only requests contain.
     let [name, flags, _, id, descriptor] = exactly(options, [TCA_BPF_NAME, 9, 10, 11, TCA_BPF_FD])?;
-    only_told(flags).then_some(())?;
+    has_only_read_only(flags).then_some(())?;
     let name = name?;
     let [id] = id.map_or(Some([0]), words)?;
     let descriptor = match descriptor {
@@ -302,13 +302,13 @@ fn bpf(options: &[u8]) -> Option<Classifier> {
     (id != 0 || descriptor.is_some()).then_some(Classifier::Bpf(BpfProgram { descriptor, id, name: text(name) }))
 }
 
-/// Options in the form that the kernel accepts, which differs from the form that it reports.
+/// Converts options from the form that the kernel reports to the form that it accepts.
 fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
     let Some(attributes) = attribute::read(options) else { return options.to_vec() };
     let mut row = Writer::default();
     for Attribute { kind: number, value } in attributes {
         match (qdisc, kind, number, words::<1>(value)) {
-            // The version has a minor number only in what is told; and what passed unshaped is no setting.
+            // Only dumps have the minor version and the count of unshaped packets; neither is a setting.
             (true, "htb", TCA_HTB_INIT, _) => match words(value) {
                 Some([_, rate_to_quantum, default, debug, _]) => {
                     row.put_words(number, &[3, rate_to_quantum, default, debug, 0]);
@@ -318,9 +318,9 @@ fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
             (false, "u32", 11, Some([flags]))
             | (false, "bpf", 9, Some([flags]))
             | (false, "flower", 22, Some([flags]))
-            | (false, "matchall", 3, Some([flags])) => row.put_u32(number, flags & !TOLD_FLAGS),
+            | (false, "matchall", 3, Some([flags])) => row.put_u32(number, flags & !READ_ONLY_FLAGS),
             (false, "u32", TCA_U32_ACT, _) => row.put(number, &actions_without_counts(value)),
-            // A table that the kernel numbered may get another number.
+            // The kernel may assign another number to a table that it numbered.
             (false, "u32", TCA_U32_HASH, Some([table])) if is_own_table(table) => {}
             (false, "u32", TCA_U32_PCNT | TCA_U32_PAD, _) => {}
             _ => row.put(number, value),
@@ -329,7 +329,7 @@ fn acceptable(kind: &str, qdisc: bool, options: &[u8]) -> Vec<u8> {
     row.into_bytes()
 }
 
-/// Actions without what they counted and when they were used, which would make a filter another one each time it is read.
+/// Strips counters and usage times from actions, because they would make a filter differ at each dump.
 fn actions_without_counts(actions: &[u8]) -> Vec<u8> {
     let Some(actions) = attribute::read(actions) else { return actions.to_vec() };
     let mut row = Writer::default();
@@ -337,7 +337,7 @@ fn actions_without_counts(actions: &[u8]) -> Vec<u8> {
         let parts = attribute::read(action.value).unwrap_or_default();
         let kind = parts.iter().find(|a| a.kind == TCA_ACT_KIND).map(|a| text(a.value)).unwrap_or_default();
         let mut kept = Writer::default();
-        // Without statistics, padding, what hardware does, and how much of it.
+        // Omits statistics, padding and hardware offload state.
         for part in parts.iter().filter(|a| ![4, 5, 9, 10].contains(&a.kind)) {
             if part.kind == TCA_ACT_OPTIONS && ["mirred", "gact", "skbedit", "vlan"].contains(&kind.as_str()) {
                 kept.put(part.kind, &action_without_times(part.value));
@@ -350,13 +350,14 @@ fn actions_without_counts(actions: &[u8]) -> Vec<u8> {
     row.into_bytes()
 }
 
-/// The options of an action whose parameters are attribute 2 and begin with `tc_gen`, and whose times of use are attribute 1.
+/// Options of an action whose attribute 2 holds parameters that start with `tc_gen`, and whose attribute 1 holds usage
+/// times.
 fn action_without_times(options: &[u8]) -> Vec<u8> {
     let Some(options) = attribute::read(options) else { return options.to_vec() };
     let mut row = Writer::default();
     for option in options.iter().filter(|o| o.kind != 1) {
         let mut value = option.value.to_vec();
-        // `refcnt` and `bindcnt`, behind index, capabilities and result.
+        // `refcnt` and `bindcnt` follow index, capabilities and action.
         if let Some(counts) = value.get_mut(12..20).filter(|_| option.kind == TCA_MIRRED_PARMS) {
             counts.fill(0);
         }

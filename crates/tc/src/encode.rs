@@ -1,4 +1,4 @@
-//! From objects to the bytes of route netlink (linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h).
+//! Encoder of route netlink messages (linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h).
 
 use units::Rate;
 
@@ -8,7 +8,7 @@ use crate::filter::{Classifier, Filter, Key};
 use crate::message::Operation;
 use crate::object::{Discipline, HtbClass, HtbRoot, Object, TokenBucket};
 
-/// Attributes of a message about traffic control.
+/// Attributes of a traffic control message.
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
 
@@ -21,31 +21,31 @@ pub(crate) const TCA_HTB_CEIL64: u16 = 7;
 pub(crate) const TCA_TBF_PARMS: u16 = 1;
 pub(crate) const TCA_TBF_RATE64: u16 = 4;
 
-/// Attributes of fq_codel: target, limit, interval, ECN, flows, quantum, packets dropped at once, bytes of memory.
+/// Attributes of fq_codel: target, limit, interval, ECN, flows, quantum, drop batch, memory limit.
 pub(crate) const TCA_FQ_CODEL: [u16; 8] = [1, 2, 3, 4, 5, 6, 8, 9];
 
 /// Attributes of u32: class, hash table, selector, action, flags.
 pub(crate) const TCA_U32: [u16; 5] = [1, 2, 5, 7, 11];
-/// Attributes of u32 that are no settings: counters of a kernel with CONFIG_CLS_U32_PERF, as distributions' have, and padding.
+/// Attributes of u32 that are not settings: counters, which kernels with CONFIG_CLS_U32_PERF report, and padding.
 pub(crate) const TCA_U32_PCNT: u16 = 9;
 pub(crate) const TCA_U32_PAD: u16 = 12;
 
-/// Attributes of an action: kind, options; and of mirred: its parameters.
+/// Attributes of an action (kind, options) and of mirred (parameters).
 pub(crate) const TCA_ACT_KIND: u16 = 1;
 pub(crate) const TCA_ACT_OPTIONS: u16 = 2;
 pub(crate) const TCA_MIRRED_PARMS: u16 = 2;
-/// The packet is the action's now (linux/pkt_cls.h).
+/// Action code: the action consumes the packet (linux/pkt_cls.h).
 pub(crate) const TC_ACT_STOLEN: u32 = 4;
-/// Sends the packet out of another device (linux/tc_act/tc_mirred.h).
+/// Redirects the packet to the egress of another device (linux/tc_act/tc_mirred.h).
 pub(crate) const TCA_EGRESS_REDIR: u32 = 1;
 
 pub(crate) const TCA_BPF_FD: u16 = 6;
 pub(crate) const TCA_BPF_NAME: u16 = 7;
 
-/// A u32 key that ends the search (linux/pkt_cls.h).
+/// Selector flag: a match ends the search (linux/pkt_cls.h).
 pub(crate) const TC_U32_TERMINAL: u8 = 1;
 
-/// Struct tcmsg and the attributes.
+/// Encodes struct tcmsg and the attributes.
 pub(crate) fn body(operation: &Operation, device: u32) -> Vec<u8> {
     let object = operation.object();
     let (handle, parent, info) = match object {
@@ -68,15 +68,15 @@ pub(crate) fn body(operation: &Operation, device: u32) -> Vec<u8> {
     body
 }
 
-/// The handle to send. A preference's own u32 table is numbered by the kernel, in the order in which preferences are made: only
-/// the last part of a filter's name can be asked for.
+/// Handle to request. The kernel numbers a preference's own u32 table in the order of creation, so that a request can
+/// give only the last part of a filter's handle.
 fn filter_handle(operation: &Operation, filter: &Filter) -> u32 {
     let number = filter.handle & 0xfff;
     let in_own_table = filter.classifier.kind() == "u32" && is_own_table(filter.handle & 0xffff_f000) && number != 0;
     if in_own_table && matches!(operation, Operation::Add(_)) { number } else { filter.handle }
 }
 
-/// Whether a table of u32 is one that the kernel numbered, from 0x800 on, and the part of a name its only bucket.
+/// Whether `table` is a u32 hash table that the kernel numbered (0x800 or higher), with bucket 0.
 pub(crate) fn is_own_table(table: u32) -> bool {
     table >> 31 == 1 && table & 0xf_ffff == 0
 }
@@ -108,7 +108,7 @@ fn put_discipline(attributes: &mut Writer, discipline: &Discipline, change: bool
             row.put_u32(2, *limit);
             row.put_u32(3, microseconds(*interval));
             row.put_u32(4, u32::from(*ecn));
-            // The kernel refuses a change that mentions the number of queues, even the same.
+            // The kernel rejects a change that contains the number of queues, even an equal one.
             if !change {
                 row.put_u32(5, *flows);
             }
@@ -125,7 +125,7 @@ fn capped(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Struct tc_htb_glob of version 3, and the queue of what passes unshaped.
+/// Encodes struct tc_htb_glob of version 3, and the queue length of unshaped traffic.
 fn htb_root(root: &HtbRoot) -> Writer {
     let mut row = Writer::default();
     row.put_words(TCA_HTB_INIT, &[3, root.rate_to_quantum, root.default_class.into(), 0, 0]);
@@ -133,15 +133,16 @@ fn htb_root(root: &HtbRoot) -> Writer {
     row
 }
 
-/// The first word of struct tc_ratespec: link layer Ethernet, so that the kernel wants no rate table; no overhead.
+/// First word of struct tc_ratespec. The link layer is Ethernet, so that the kernel requires no rate table, and the
+/// overhead is 0.
 pub(crate) const RATE_HEAD: [u8; 4] = [0, 1, 0, 0];
 
-/// Struct tc_ratespec.
+/// Encodes struct tc_ratespec.
 fn rate_words(rate: Rate) -> [u32; 3] {
     [u32::from_ne_bytes(RATE_HEAD), 0, capped(rate.as_bytes_per_second())]
 }
 
-/// A rate that struct tc_ratespec does not hold travels beside it.
+/// Adds a 64-bit attribute for a rate that exceeds struct tc_ratespec.
 fn put_large_rate(row: &mut Writer, kind: u16, rate: Rate) {
     let bytes = rate.as_bytes_per_second();
     if bytes > u32::MAX.into() {
@@ -149,7 +150,7 @@ fn put_large_rate(row: &mut Writer, kind: u16, rate: Rate) {
     }
 }
 
-/// Struct tc_htb_opt and what it does not hold.
+/// Encodes struct tc_htb_opt and the attributes for larger values.
 fn htb_class(class: &HtbClass) -> Writer {
     let mut words = Vec::from(rate_words(class.rate));
     words.extend(rate_words(class.ceiling));
@@ -161,7 +162,8 @@ fn htb_class(class: &HtbClass) -> Writer {
     row
 }
 
-/// Struct tc_tbf_qopt. The bucket is given as a time, not in bytes (TCA_TBF_BURST), so that what is kept is exactly that.
+/// Encodes struct tc_tbf_qopt. The bucket is sent as a time instead of bytes (TCA_TBF_BURST), so that the kernel stores
+/// it without rounding.
 fn token_bucket(bucket: &TokenBucket) -> Writer {
     let mut words = Vec::from(rate_words(bucket.rate));
     words.extend([0, 0, 0, capped(bucket.limit.as_u64()), ticks(bucket.burst), 0]);
@@ -194,9 +196,9 @@ fn put_classifier(attributes: &mut Writer, classifier: &Classifier) {
     attributes.put_row(TCA_OPTIONS, row);
 }
 
-/// Struct tc_u32_sel and its keys.
+/// Encodes struct tc_u32_sel and its keys.
 fn selector(keys: &[Key]) -> Vec<u8> {
-    // A number that does not fit is announced without its keys, and refused.
+    // A count above the limit is announced without keys, so that the kernel rejects the filter.
     let (count, keys) = u8::try_from(keys.len()).map_or((u8::MAX, &[][..]), |count| (count, keys));
     let mut bytes = vec![TC_U32_TERMINAL, 0, count];
     bytes.resize(16, 0);
@@ -209,7 +211,7 @@ fn selector(keys: &[Key]) -> Vec<u8> {
     bytes
 }
 
-/// One action, in the first place: mirred with struct tc_mirred.
+/// Encodes one action, at position 1: mirred with struct tc_mirred.
 fn redirection(device: u32) -> Writer {
     let mut parameters = Writer::default();
     parameters.put_words(TCA_MIRRED_PARMS, &[0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, device]);
@@ -222,7 +224,7 @@ fn redirection(device: u32) -> Writer {
 }
 
 impl Object {
-    /// Its kind, as TCA_KIND has it.
+    /// Kind, as in TCA_KIND.
     pub(crate) fn kind(&self) -> &str {
         match self {
             Self::Qdisc(q) => q.discipline.kind(),
@@ -232,7 +234,7 @@ impl Object {
         }
     }
 
-    /// Attributes beside kind and options.
+    /// Attributes outside kind and options.
     fn attributes(&self) -> &[u8] {
         match self {
             Self::Qdisc(q) => {
@@ -250,7 +252,7 @@ impl Object {
 }
 
 impl Discipline {
-    /// Its name, as tc(8) and TCA_KIND have it.
+    /// Kind, as in tc(8) and TCA_KIND.
     pub fn kind(&self) -> &str {
         match self {
             Self::Htb(_) => "htb",
@@ -266,7 +268,7 @@ impl Discipline {
 }
 
 impl Classifier {
-    /// Its name, as tc(8) and TCA_KIND have it.
+    /// Kind, as in tc(8) and TCA_KIND.
     pub fn kind(&self) -> &str {
         match self {
             Self::U32 { .. } => "u32",
@@ -284,7 +286,7 @@ impl Filter {
         }
     }
 
-    /// The chain that it is in (TCA_CHAIN); nearly always 0.
+    /// Chain of the filter (TCA_CHAIN); 0 by default.
     pub fn chain(&self) -> u32 {
         let rows = attribute::read(self.attributes()).unwrap_or_default();
         let chain = rows.iter().find(|a| a.kind == TCA_CHAIN);

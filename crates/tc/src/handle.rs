@@ -1,30 +1,31 @@
 use std::fmt;
 
-/// The name of a queueing discipline (`1:`) or class (`1:10`): a major and a minor number, 16 bits each (tc(8), "classid").
+/// Handle of a queueing discipline (`1:`) or class (`1:10`): a major and a minor number, 16 bits each (tc(8),
+/// "classid").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Handle(u32);
 
 impl Handle {
-    /// No handle: the kernel chooses, or the object was made by the kernel itself.
+    /// No handle: the kernel chooses one, or the kernel created the object.
     pub const NONE: Self = Self(0);
-    /// Parent of a device's outermost discipline (TC_H_ROOT).
+    /// Parent of a device's root discipline (TC_H_ROOT).
     pub const ROOT: Self = Self(0xffff_ffff);
-    /// Parent of the discipline that holds filters for what comes in (TC_H_INGRESS, the same as TC_H_CLSACT).
+    /// Parent of the discipline that holds ingress filters (TC_H_INGRESS, equal to TC_H_CLSACT).
     pub const INGRESS: Self = Self(0xffff_fff1);
-    /// Handle of that discipline: `ffff:`.
+    /// Handle of the ingress discipline: `ffff:`.
     pub const INGRESS_QDISC: Self = Self(0xffff_0000);
 
-    /// A handle from its two numbers.
+    /// Creates a handle from its major and minor numbers.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self((major as u32) << 16 | minor as u32)
     }
 
-    /// As the kernel writes it.
+    /// Creates a handle from the kernel's representation.
     pub const fn from_raw(raw: u32) -> Self {
         Self(raw)
     }
 
-    /// As the kernel writes it.
+    /// The kernel's representation.
     pub const fn as_raw(self) -> u32 {
         self.0
     }
@@ -41,7 +42,7 @@ impl Handle {
 }
 
 impl fmt::Display for Handle {
-    /// As tc(8) writes it: both numbers hexadecimal, `1:` for a discipline.
+    /// Formats the handle like tc(8): both numbers in hexadecimal, `1:` for a discipline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::ROOT => f.write_str("root"),

@@ -1,8 +1,8 @@
-//! The kernel's traffic control as values: queueing disciplines, classes and filters, their messages in route netlink, the
-//! arithmetic of HTB, and the `tc` commands that do the same.
+//! The kernel's traffic control as values: queueing disciplines, classes and filters, their route netlink messages, the
+//! arithmetic of HTB, and the equivalent `tc` commands.
 //!
-//! Inputs: objects, and the bytes that the kernel sent. Outputs: the bytes to send, differences between two sets of objects,
-//! text. Contract: the crate is pure, makes no system call, and no bytes cause a panic.
+//! Inputs: objects, and bytes from the kernel. Outputs: bytes to send, differences between two sets of objects, text.
+//! Contract: the crate is pure, makes no system calls, and no input causes a panic.
 
 mod arithmetic;
 mod attribute;

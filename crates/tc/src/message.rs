@@ -2,8 +2,8 @@ use std::fmt;
 
 use crate::object::Object;
 
-/// Flags of route netlink that make an object (NLM_F_CREATE), refuse what is there (NLM_F_EXCL), take its place
-/// (NLM_F_REPLACE); linux/netlink.h.
+/// Flags of route netlink (linux/netlink.h): create the object (NLM_F_CREATE), fail if it exists (NLM_F_EXCL), replace
+/// an existing one (NLM_F_REPLACE).
 const CREATE: u16 = 0x400;
 const EXCLUSIVE: u16 = 0x200;
 const REPLACE: u16 = 0x100;
@@ -11,22 +11,22 @@ const REPLACE: u16 = 0x100;
 /// A change of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes it; refused if it is there.
+    /// Creates the object; fails if it exists.
     Add(Object),
-    /// Makes it, in place of what is there.
+    /// Creates the object or replaces an existing one.
     Replace(Object),
-    /// Changes the settings of one that is there.
+    /// Changes the settings of an existing object.
     Change(Object),
-    /// Removes it. A filter without a handle stands for all of its preference.
+    /// Deletes the object. A filter without a handle stands for all filters of its preference.
     Delete(Object),
 }
 
-/// A message of route netlink, without its header (struct nlmsghdr).
+/// A route netlink message, without its header (struct nlmsghdr).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its kind: RTM_NEWQDISC and so on.
+    /// Message type: RTM_NEWQDISC and so on.
     pub kind: u16,
-    /// Flags of the header, beside NLM_F_REQUEST and NLM_F_ACK.
+    /// Header flags, in addition to NLM_F_REQUEST and NLM_F_ACK.
     pub flags: u16,
     /// Struct tcmsg and the attributes.
     pub body: Vec<u8>,
@@ -40,10 +40,10 @@ impl Operation {
         }
     }
 
-    /// The message that carries it out on the device of this number.
+    /// Message that applies the operation to the device with this index.
     ///
-    /// What the kernel cannot be told is cut or left out so that it refuses the object: more than 255 keys of a u32 filter, or a
-    /// BPF filter without descriptor.
+    /// The kernel rejects objects that a message cannot represent: a u32 filter with more than 255 keys, or a BPF
+    /// filter without a descriptor.
     pub fn message(&self, device: u32) -> Message {
         let new = match self.object() {
             Object::Qdisc(_) => 36,
@@ -63,18 +63,19 @@ impl Operation {
 impl fmt::Display for Operation {
     /// `adding class 1:10`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self {
+        let verb = match self {
             Self::Add(_) => "adding",
             Self::Replace(_) => "putting in place",
             Self::Change(_) => "changing",
             Self::Delete(_) => "deleting",
         };
-        write!(f, "{word} {}", self.object())
+        write!(f, "{verb} {}", self.object())
     }
 }
 
 impl fmt::Display for Object {
-    /// Description for people: `qdisc 10: htb at 1:10`, `class 1:10`, `filter at 1: preference 5 handle 80000801`.
+    /// Formats the object for messages: `qdisc 10: htb at 1:10`, `class 1:10`, `filter at 1: preference 5 handle
+    /// 80000801`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Qdisc(q) => write!(f, "qdisc {} {} at {}", q.handle, q.discipline.kind(), q.parent),

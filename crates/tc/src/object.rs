@@ -5,14 +5,14 @@ use units::{Bytes, Rate};
 use crate::filter::Filter;
 use crate::handle::Handle;
 
-/// A traffic control object of the kernel. The caller knows its device.
+/// A traffic control object of the kernel, without its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     /// A queueing discipline.
     Qdisc(Qdisc),
     /// A class of HTB.
     Class(Class),
-    /// Any other class, or one of HTB with settings that [`HtbClass`] does not hold.
+    /// Any other class, or an HTB class with settings that [`HtbClass`] does not represent.
     OtherClass(OtherClass),
     /// A filter.
     Filter(Filter),
@@ -21,9 +21,9 @@ pub enum Object {
 /// A queueing discipline (qdisc).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qdisc {
-    /// Its own name. [`Handle::NONE`] for those that the kernel attached by itself.
+    /// Handle; [`Handle::NONE`] for disciplines that the kernel attached.
     pub handle: Handle,
-    /// [`Handle::ROOT`], [`Handle::INGRESS`], or the class whose queue it is.
+    /// [`Handle::ROOT`], [`Handle::INGRESS`], or the class that owns the queue.
     pub parent: Handle,
     /// Type and settings.
     pub discipline: Discipline,
@@ -50,41 +50,41 @@ pub enum Discipline {
     FqCodel {
         /// Maximum packets in all queues; the kernel's default is 10240.
         limit: u32,
-        /// Standing delay that is put up with.
+        /// Acceptable standing queue delay.
         target: Duration,
-        /// Time in which it is noticed.
+        /// Time above `target` after which CoDel starts to drop.
         interval: Duration,
         /// Number of queues.
         flows: u32,
-        /// Bytes of each turn.
+        /// Bytes per scheduling round.
         quantum: u32,
         /// Maximum bytes in all queues.
         memory_limit: Bytes,
-        /// Mark instead of dropping where the transport can.
+        /// Whether packets of ECN-capable transports are marked instead of dropped.
         ecn: bool,
     },
-    /// Holds filters for what comes in (`ingress`), queues nothing.
+    /// Holds ingress filters (`ingress`) and queues nothing.
     Ingress,
     /// Holds filters for both directions (`clsact`), queues nothing.
     Clsact,
-    /// Any other, with its options as the kernel gave them.
+    /// Any other discipline, with its raw options.
     Other {
-        /// Its name.
+        /// Kind.
         kind: String,
-        /// The payload of TCA_OPTIONS.
+        /// Payload of TCA_OPTIONS.
         options: Vec<u8>,
-        /// Attributes beside the options, as the kernel gave them: a size table (TCA_STAB, whose base is all that the kernel
-        /// tells), shared blocks (TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK), and what is not known here.
+        /// Attributes outside the options, in raw form: a size table (TCA_STAB; the kernel reports only its base),
+        /// shared blocks (TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK), and unknown attributes.
         attributes: Vec<u8>,
     },
 }
 
-/// Settings of an HTB discipline as a whole (TCA_HTB_INIT and TCA_HTB_DIRECT_QLEN).
+/// Settings of an HTB discipline (TCA_HTB_INIT and TCA_HTB_DIRECT_QLEN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HtbRoot {
-    /// Minor number of the default class for packets that no filter matches. Without that class they pass unshaped.
+    /// Minor number of the class for packets that match no filter. If that class does not exist, they bypass shaping.
     pub default_class: u16,
-    /// Divisor by which the kernel makes a quantum from a rate where none is given.
+    /// Divisor with which the kernel derives a quantum from a rate.
     pub rate_to_quantum: u32,
     /// Maximum packets in the queue of unshaped traffic.
     pub direct_queue: u32,
@@ -95,7 +95,7 @@ pub struct HtbRoot {
 pub struct TokenBucket {
     /// Rate of tokens.
     pub rate: Rate,
-    /// Depth of the bucket as a time at `rate`: what the kernel keeps, in units of 64 ns.
+    /// Depth of the bucket as a time at `rate`; the kernel stores it in units of 64 ns.
     pub burst: Duration,
     /// Maximum bytes in the queue.
     pub limit: Bytes,
@@ -104,68 +104,68 @@ pub struct TokenBucket {
 /// A class of an HTB discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// Its name.
+    /// Handle.
     pub handle: Handle,
-    /// The class above, or the discipline.
+    /// Parent class, or the discipline.
     pub parent: Handle,
-    /// Its settings.
+    /// Settings.
     pub htb: HtbClass,
 }
 
-/// A class that is kept as the kernel gave it. Some disciplines make such classes by themselves (mq one for each transmit
-/// queue, fq_codel one for each flow queue): they are there to be seen, and cannot be made.
+/// A class in raw form. The kernel creates the classes of some disciplines (mq: one per transmit queue; fq_codel: one
+/// per flow queue); requests cannot create them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherClass {
-    /// Its name.
+    /// Handle.
     pub handle: Handle,
-    /// The class above, or the discipline.
+    /// Parent class, or the discipline.
     pub parent: Handle,
-    /// Name of its discipline's kind.
+    /// Kind of its discipline.
     pub kind: String,
-    /// The payload of TCA_OPTIONS.
+    /// Payload of TCA_OPTIONS.
     pub options: Vec<u8>,
-    /// Attributes beside the options, as the kernel gave them.
+    /// Attributes outside the options, in raw form.
     pub attributes: Vec<u8>,
 }
 
 /// Settings of an HTB class (struct tc_htb_opt).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HtbClass {
-    /// Guaranteed rate. The kernel counts bytes per second.
+    /// Guaranteed rate, stored in whole bytes per second.
     pub rate: Rate,
     /// Ceiling, reached by borrowing.
     pub ceiling: Rate,
-    /// Depth of the bucket of `rate`, as a time at that rate: what the kernel keeps, in units of 64 ns.
+    /// Depth of the bucket of `rate`, as a time at that rate; the kernel stores it in units of 64 ns.
     pub burst: Duration,
     /// Depth of the bucket of `ceiling`, as a time at that rate.
     pub ceiling_burst: Duration,
-    /// 0 (served first) to 7; counts among classes that borrow from the same parent.
+    /// Priority from 0 (highest) to 7 among classes that borrow from the same parent.
     pub priority: u32,
-    /// Bytes of each turn among classes of one priority.
+    /// Bytes per scheduling round among classes of equal priority.
     pub quantum: u32,
 }
 
 /// Counters of an object (TCA_STATS2 and, for HTB, struct tc_htb_xstats).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Sent.
+    /// Bytes sent.
     pub bytes: Bytes,
-    /// Sent; each segment of a super-packet counts.
+    /// Packets sent; each segment of a super-packet counts.
     pub packets: u64,
-    /// Discarded.
+    /// Packets dropped.
     pub drops: u64,
-    /// How often sending had to wait.
+    /// Number of times that transmission was delayed.
     pub overlimits: u64,
-    /// Handed back by the device.
+    /// Packets that the device returned to the queue.
     pub requeues: u64,
-    /// Waiting now.
+    /// Bytes in the queue.
     pub backlog: Bytes,
-    /// Waiting now.
+    /// Packets in the queue.
     pub backlog_packets: u64,
-    /// HTB: packets sent by the class's own tokens.
+    /// HTB: packets sent with the class's own tokens.
     pub lends: u64,
-    /// HTB: packets sent by the tokens of a class above.
+    /// HTB: packets sent with tokens of a parent class.
     pub borrows: u64,
-    /// HTB: packets larger than the rate table holds.
+    /// HTB: packets larger than the rate table covers.
     pub giants: u64,
 }

@@ -3,13 +3,13 @@ use units::Bytes;
 use crate::attribute::{self, u32_at, u64_at};
 use crate::object::Statistics;
 
-/// Attributes of TCA_STATS2 (linux/gen_stats.h): bytes and packets, the queue, packets with 64 bits.
+/// Attributes of TCA_STATS2 (linux/gen_stats.h): bytes and packets, the queue, 64-bit packet count.
 const BASIC: u16 = 1;
 const QUEUE: u16 = 3;
 const PACKETS: u16 = 8;
 
-/// Reads what an object counted: TCA_STATS2, and for a class of HTB TCA_XSTATS (struct tc_htb_xstats). What is absent is zero:
-/// filters count nothing.
+/// Decodes the counters of an object: TCA_STATS2, and TCA_XSTATS (struct tc_htb_xstats) for an HTB class. Absent
+/// counters, such as those of filters, are zero.
 pub(crate) fn read(counters: Option<&[u8]>, htb: Option<&[u8]>) -> Statistics {
     let mut read = Statistics::default();
     for attribute in counters.and_then(attribute::read).unwrap_or_default() {
@@ -17,7 +17,7 @@ pub(crate) fn read(counters: Option<&[u8]>, htb: Option<&[u8]>) -> Statistics {
         match attribute.kind {
             BASIC => {
                 read.bytes = Bytes::new(u64_at(attribute.value, 0).unwrap_or(0));
-                // Counts that need more than 32 bits follow in an attribute of their own.
+                // A separate attribute follows for packet counts above 32 bits.
                 read.packets = read.packets.max(word(2));
             }
             PACKETS => read.packets = u64_at(attribute.value, 0).unwrap_or(0),

@@ -1,4 +1,4 @@
-//! All traffic control of one device, and the operations that change it into a wanted tree.
+//! All traffic control objects of one device, and the operations that change them into a wanted tree.
 
 mod difference;
 mod plan;
@@ -13,26 +13,27 @@ use crate::handle::Handle;
 use crate::message::Operation;
 use crate::object::{Class, Object, OtherClass, Qdisc};
 
-/// Deeper than any tree of the kernel's, whose HTB has eight levels (TC_HTB_MAXDEPTH): an end for parents that form a circle.
-const DEPTH: u32 = 64;
-/// Kinds whose classes are created by requests; classes of all other kinds come and go with the discipline.
-const MADE_BY_REQUEST: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
+/// Maximum depth of the walk, which ends cycles of parents. HTB, the deepest tree of the kernel, has eight levels
+/// (TC_HTB_MAXDEPTH).
+const DEPTH_MAX: u32 = 64;
+/// Kinds whose classes are created by requests. The classes of all other kinds exist as long as their discipline.
+const KINDS_WITH_REQUESTED_CLASSES: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
 
-/// The traffic control objects of one device: parents before children, filters in the order in which they are asked.
+/// The traffic control objects of one device: parents before children, filters in evaluation order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     /// Queueing disciplines.
     pub qdiscs: Vec<Qdisc>,
     /// Classes of HTB.
     pub classes: Vec<Class>,
-    /// Other classes, which can be made by request.
+    /// Other classes that requests can create.
     pub other_classes: Vec<OtherClass>,
-    /// Filters. Those without a preference are never taken to be there already.
+    /// Filters. A filter without a preference never matches an existing one.
     pub filters: Vec<Filter>,
 }
 
 impl Tree {
-    /// A tree of planned objects. A discipline without a handle gets one from the kernel.
+    /// Creates a tree of planned objects. The kernel assigns a handle to a discipline without one.
     pub fn planned(objects: impl IntoIterator<Item = Object>) -> Self {
         let mut tree = Self::default();
         for object in objects {
@@ -47,39 +48,39 @@ impl Tree {
         tree
     }
 
-    /// The tree of objects that were read from a device. What the kernel makes by itself is left out: it comes back by itself as
-    /// soon as nothing else is in its place, so that the tree of an untouched device is empty.
+    /// Creates a tree of the objects that were read from a device. Objects that the kernel creates by default are
+    /// omitted, so that the tree of an unmodified device is empty.
     ///
-    /// Left out are disciplines without a handle (default ones, and those in leaves and token buckets that were given none),
-    /// classes of disciplines that make their classes themselves, and the heads and tables of filters.
+    /// These are disciplines without a handle (defaults, and those in leaves and token buckets), classes of disciplines
+    /// that create their own classes, and the heads and tables of filters.
     pub fn found(objects: impl IntoIterator<Item = Object>) -> Self {
         let mut tree = Self::planned(objects);
         tree.qdiscs.retain(|q| q.handle != Handle::NONE);
-        tree.other_classes.retain(|c| MADE_BY_REQUEST.contains(&c.kind.as_str()));
+        tree.other_classes.retain(|c| KINDS_WITH_REQUESTED_CLASSES.contains(&c.kind.as_str()));
         tree.filters.retain(|f| !is_head(f));
         let mut tables = BTreeMap::new();
         for f in tree.filters.iter().filter(|f| is_table(f)) {
-            *tables.entry(place(f)).or_insert(0) += 1;
+            *tables.entry(filter_key(f)).or_insert(0) += 1;
         }
-        // Several tables of one preference are somebody's hash; there is no telling which one the kernel made.
-        tree.filters.retain(|f| !is_table(f) || tables.get(&place(f)).is_some_and(|n| *n > 1));
+        // Several tables of one preference form a user's hash; the table that the kernel created cannot be identified.
+        tree.filters.retain(|f| !is_table(f) || tables.get(&filter_key(f)).is_some_and(|n| *n > 1));
         tree
     }
 
     /// The shortest ordered list of operations that turns `found` into this tree.
     ///
-    /// What is equal stays. Classes of HTB are changed in place, and fifos, token buckets and fq_codel too; the kernel can change
-    /// no setting of an HTB discipline as a whole, which is recreated with everything below. Where root or ingress discipline
-    /// differ, they are replaced or recreated, and all below with them. Within a preference, filters behind the first one that
-    /// differs are recreated, because their order counts.
+    /// Equal objects remain. HTB classes, FIFOs, token buckets and fq_codel are changed in place. The kernel cannot
+    /// change an HTB discipline, which is recreated with all its descendants. Different root or ingress disciplines are
+    /// replaced or recreated with all their descendants. Within a preference, all filters from the first different one
+    /// on are recreated, because their order matters.
     ///
     /// Deletions come last, except those of objects that block an addition.
     pub fn operations_from(&self, found: &Self) -> Vec<Operation> {
         plan::operations(self, found)
     }
 
-    /// Where `found`, which was read back, is not this tree. Settings that the kernel rounds are equal if they are rounded so, and
-    /// what was left to the kernel to choose (handles of filters and disciplines, numbers of BPF programs) may be anything.
+    /// Differences between this tree and `found`, which was read back. The comparison applies the kernel's rounding. It
+    /// ignores values that the kernel chooses: handles of filters and disciplines, ids of BPF programs.
     pub fn differences(&self, found: &Self) -> Vec<Difference> {
         difference::differences(self, found)
     }
@@ -90,10 +91,10 @@ impl Tree {
         self.qdiscs.sort_by_cached_key(|q| (depth(&q.parent), q.parent, q.handle));
         self.classes.sort_by_cached_key(|c| (depth(&c.parent), c.handle));
         self.other_classes.sort_by_cached_key(|c| (depth(&c.parent), c.handle));
-        self.filters.sort_by_key(place);
+        self.filters.sort_by_key(filter_key);
     }
 
-    /// Disciplines and classes with their parents, what holds others before those.
+    /// Disciplines and classes with their parents, ancestors first.
     fn holders(&self) -> Vec<(Handle, Object)> {
         let mut all: Vec<(Handle, Object)> = Vec::new();
         all.extend(self.qdiscs.iter().map(|q| (q.parent, Object::Qdisc(q.clone()))));
@@ -109,7 +110,7 @@ impl Tree {
         self.classes.iter().map(|c| (c.parent, Object::Class(*c))).chain(others)
     }
 
-    /// The parents of all that can hold something.
+    /// Parents of all disciplines and classes.
     fn parents(&self) -> BTreeMap<Handle, Handle> {
         let classes = self.classes().map(|(parent, class)| (class.handle(), parent));
         let qdiscs = self.qdiscs.iter().map(|q| (q.handle, q.parent));
@@ -117,18 +118,18 @@ impl Tree {
     }
 }
 
-/// How many objects are above one with this parent.
+/// Number of ancestors of an object with this parent.
 fn depth(parents: &BTreeMap<Handle, Handle>, parent: Handle) -> u32 {
     let mut at = parent;
-    for depth in 0..DEPTH {
-        // A class that is not listed counts as its discipline: a token bucket's only class, for one.
+    for depth in 0..DEPTH_MAX {
+        // An unlisted class, such as the only class of a token bucket, counts as its discipline.
         let Some(above) = parents.get(&at).or_else(|| parents.get(&qdisc_of(at))) else { return depth };
         at = *above;
     }
-    DEPTH
+    DEPTH_MAX
 }
 
-/// The discipline that a handle is or belongs to; none for the two places of a device, which look like classes of `ffff:`.
+/// Discipline of a handle; none for the root and ingress hooks, whose values look like classes of `ffff:`.
 fn qdisc_of(handle: Handle) -> Handle {
     match handle {
         Handle::ROOT | Handle::INGRESS => Handle::NONE,
@@ -137,7 +138,7 @@ fn qdisc_of(handle: Handle) -> Handle {
 }
 
 impl Object {
-    /// Its own name; none for a filter.
+    /// Handle; none for a filter.
     fn handle(&self) -> Handle {
         match self {
             Self::Qdisc(q) => q.handle,
@@ -148,10 +149,10 @@ impl Object {
     }
 }
 
-/// What filters are ordered by; among those of one place the order counts in which they were made.
-type Place = (Handle, u32, u16);
+/// Sort key of filters. Filters with equal keys are ordered by creation.
+type FilterKey = (Handle, u32, u16);
 
-fn place(filter: &Filter) -> Place {
+fn filter_key(filter: &Filter) -> FilterKey {
     (filter.parent, filter.chain(), filter.preference)
 }
 
@@ -160,11 +161,11 @@ fn is_head(filter: &Filter) -> bool {
     filter.handle == 0 && matches!(&filter.classifier, Classifier::Other { options, .. } if options.is_empty())
 }
 
-/// A hash table of u32 with one bucket, numbered by the kernel: each preference has one.
+/// Whether the filter is a u32 hash table with one bucket; the kernel creates one for each preference.
 fn is_table(filter: &Filter) -> bool {
     let Classifier::Other { kind, options, .. } = &filter.classifier else { return false };
     let numbered = filter.handle >> 31 == 1 && filter.handle & 0xf_ffff == 0;
-    // TCA_U32_DIVISOR, and nothing else.
+    // The only option is TCA_U32_DIVISOR.
     let single = crate::attribute::exactly(options, [4]).and_then(|[v]| crate::attribute::words(v?)) == Some([1]);
     kind == "u32" && numbered && single
 }

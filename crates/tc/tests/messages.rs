@@ -1,4 +1,5 @@
-//! Bytes against those that iproute2 6.1 sent and Linux 6.18 answered with, and properties of both directions.
+//! Encoded and decoded bytes against those that iproute2 6.1 sent and Linux 6.18 answered, and properties of both
+//! directions.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ fn class_1_1() -> Object {
         rate: Rate::from_bps(200_000_000),
         ceiling: Rate::from_bps(50_000_000_000),
         burst: Duration::from_millis(1),
-        // 25000 bytes are 4 us at 50 Gb/s less what iproute2 rounds away: 0x3e ticks.
+        // 25000 bytes last 4 us at 50 Gb/s; iproute2 rounds them to 0x3e ticks.
         ceiling_burst: Duration::from_nanos(0x3e * 64),
         priority: 3,
         quantum: 1514,
@@ -77,8 +78,8 @@ fn encoded_messages_equal_those_of_iproute2() {
 
 #[test]
 fn kernel_messages_are_decoded() {
-    let told = [
-        // qdisc htb 1: root, 11 packets counted elsewhere
+    let reported = [
+        // qdisc htb 1: root, with 11 unshaped packets
         (
             36,
             "000000000600000000000100ffffffff0300000008000100687462002400020018000200110003000a000000200000000000000000000000080005004d000000",
@@ -108,12 +109,12 @@ fn kernel_messages_are_decoded() {
             }),
         ),
     ];
-    for (kind, bytes, object) in told {
+    for (kind, bytes, object) in reported {
         assert_eq!(decode(kind, &hex(bytes)).map(|(device, object, _)| (device, object)), Ok((6, object)));
     }
     // qdisc tbf 8001: root rate 1Mbit burst 10000b, 1336 bytes in 18 packets
-    let told = "000000000200000000000180ffffffff0200000008000100746266002c00020028000100000100000000000048e8010000000000000000000000000030750000d01213000000000005000c00000000003000070014000100380500000000000012000000000000001800030000000000000000000000000000000000000000002c00030038050000000000001200000000000000000000000000000000000000000000000000000000000000";
-    let (_, object, counted) = decode(36, &hex(told)).unwrap();
+    let reported = "000000000200000000000180ffffffff0200000008000100746266002c00020028000100000100000000000048e8010000000000000000000000000030750000d01213000000000005000c00000000003000070014000100380500000000000012000000000000001800030000000000000000000000000000000000000000002c00030038050000000000001200000000000000000000000000000000000000000000000000000000000000";
+    let (_, object, counted) = decode(36, &hex(reported)).unwrap();
     let Object::Qdisc(Qdisc { discipline: Discipline::Tbf(bucket), .. }) = object else { panic!("{object:?}") };
     let burst = Duration::from_millis(80);
     assert_eq!(bucket, TokenBucket { rate: Rate::from_bps(1_000_000), burst, limit: Bytes::new(30_000) });
@@ -121,31 +122,31 @@ fn kernel_messages_are_decoded() {
 }
 
 #[test]
-fn settings_beyond_those_known_are_kept_raw_and_can_be_sent_again() {
+fn unknown_settings_are_kept_raw_and_can_be_sent_again() {
     // class htb 2:1 with overhead 18
-    let told = "000000000300000001000200ffffffff0000000008000100687462003400020030000100000112000000000048e80100000112000000000048e80100400d0300400d0300d43000000000000000000000";
-    let (_, object, _) = decode(40, &hex(told)).unwrap();
+    let reported = "000000000300000001000200ffffffff0000000008000100687462003400020030000100000112000000000048e80100000112000000000048e80100400d0300400d0300d43000000000000000000000";
+    let (_, object, _) = decode(40, &hex(reported)).unwrap();
     let Object::OtherClass(class) = &object else { panic!("{object:?}") };
     assert_eq!((class.kind.as_str(), class.parent), ("htb", Handle::new(2, 0)));
     let again = Operation::Add(object.clone()).message(3);
     assert_eq!(decode(40, &again.body).unwrap().1, object);
-    // The same qdisc as above with a size table (TCA_STAB) and in chain 3 of a shared block: nothing of it is lost.
-    let mut told = hex(
+    // The same qdisc with a size table (TCA_STAB) and in chain 3 of a shared block: all attributes are kept.
+    let mut reported = hex(
         "000000000600000000000100ffffffff0300000008000100687462002400020018000200110003000a000000200000000000000000000000080005004d000000",
     );
-    told.extend(hex("0c000800 08000100 18000000"));
-    let (_, object, _) = decode(36, &told).unwrap();
+    reported.extend(hex("0c000800 08000100 18000000"));
+    let (_, object, _) = decode(36, &reported).unwrap();
     let Object::Qdisc(Qdisc { discipline: Discipline::Other { kind, options, attributes }, .. }) = &object else {
         panic!("{object:?}")
     };
     assert_eq!((kind.as_str(), attributes), ("htb", &hex("0c000800 08000100 18000000")));
-    assert_eq!(options[4..8], [3, 0, 0, 0], "the version that the kernel takes is not the one that it tells");
+    assert_eq!(options[4..8], [3, 0, 0, 0], "the kernel accepts another version than it reports");
     let again = Operation::Add(object.clone()).message(6);
     assert_eq!(decode(36, &again.body).unwrap().1, object);
 }
 
 #[test]
-fn lines_of_tc_say_the_same() {
+fn tc_commands_are_equivalent() {
     let filter = |keys, class, redirect| Object::Filter(u32_filter(keys, class, redirect));
     let after = Key { after_ip_header: true, ..ANY };
     let lines = [
@@ -174,7 +175,7 @@ fn lines_of_tc_say_the_same() {
 
 #[test]
 fn counters_of_a_filter_are_not_settings() {
-    // As Debian's Linux 6.1 tells of our redirection, which has CONFIG_CLS_U32_PERF: TCA_U32_PCNT (9) beside the settings.
+    // Debian's Linux 6.1 has CONFIG_CLS_U32_PERF and reports TCA_U32_PCNT (9) in addition to the settings.
     let filter = u32_filter(vec![], None, Some(0x3b9a_ca05));
     let mut body = Operation::Add(Object::Filter(filter.clone())).message(6).body;
     let options = body.len();
@@ -191,11 +192,11 @@ fn counters_of_a_filter_are_not_settings() {
 }
 
 #[test]
-fn more_keys_than_a_filter_holds_are_not_silently_fewer() {
+fn a_filter_with_too_many_keys_is_not_truncated_silently() {
     let filter = Object::Filter(u32_filter(vec![ANY; 256], None, None));
     let body = Operation::Add(filter.clone()).message(1).body;
     assert_ne!(decode(44, &body).unwrap().1, filter);
-    // 255 keys are announced, and none of them sent: the kernel refuses that.
+    // The message announces 255 keys and contains none, so that the kernel rejects it.
     assert!(body.len() < 100);
 }
 
@@ -297,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_an_error_or_another_object_that_can_be_sent(object in object(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn a_damaged_message_is_an_error_or_another_valid_object(object in object(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let message = Operation::Add(object).message(1);
         let mut body = message.body;
         *at.get_mut(&mut body) = byte;

@@ -9,17 +9,17 @@ use socket2::SockRef;
 
 use crate::Namespace;
 
-/// With IPv4, UDP and Ethernet headers 1442 bytes in the queue.
-const PAYLOAD: usize = 1400;
+/// Payload bytes; with IPv4, UDP and Ethernet headers a datagram takes 1442 bytes in the queue.
+const PAYLOAD_BYTES: usize = 1400;
 
-/// How often the queue is filled up: it loses what the bottleneck carries in this time, 6 kB at 50 Mb/s.
-const REFILL_EVERY: Duration = Duration::from_millis(1);
+/// Interval at which the queue is refilled. The bottleneck drains the queue in between: 6 kB at 50 Mb/s.
+const REFILL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Foreign traffic that keeps a queue of constant depth in the sender's own interface.
+/// Foreign traffic that keeps a queue of constant depth in the sender's interface.
 ///
-/// UDP datagrams are charged to their socket's send buffer until the interface takes them: a sender that keeps its buffer
-/// full keeps that much in the queue, whatever the rate. TCP does not do that: it leaves its bytes in the socket buffer
-/// (TCP small queues).
+/// UDP datagrams are charged to their socket's send buffer until the interface transmits them. A sender with a full
+/// buffer thus keeps that many bytes in the queue at any rate. TCP would leave its bytes in the socket buffer (TCP
+/// small queues).
 #[derive(Debug)]
 pub struct Background {
     stop: Arc<AtomicBool>,
@@ -28,12 +28,12 @@ pub struct Background {
 }
 
 impl Background {
-    /// Sends from `from` to `address` inside `to`, with a send buffer of `buffer` bytes as the kernel counts them.
+    /// Sends from `from` to `address` in `to`, with a send buffer of `buffer` bytes in the kernel's accounting.
     ///
     /// # Errors
     /// The sockets cannot be opened.
     pub fn start(from: &Namespace, to: &Namespace, address: IpAddr, buffer: usize) -> io::Result<Self> {
-        // Never read: what arrives is dropped at the full socket, without an ICMP error back.
+        // The socket is never read. Datagrams are dropped at its full buffer without an ICMP error.
         let sink = to.run(|| UdpSocket::bind((address, 0)))??;
         let target = sink.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -45,14 +45,14 @@ impl Background {
 
 fn send(target: SocketAddr, buffer: usize, stopped: &AtomicBool) -> io::Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    // A blocking sender would be woken only when half of its buffer is free, and the queue be a saw-tooth.
+    // A blocking sender would wake up only when half of its buffer is free, and the queue depth would oscillate.
     socket.set_nonblocking(true)?;
     SockRef::from(&socket).set_send_buffer_size(buffer / 2)?;
     socket.connect(target)?;
     while !stopped.load(Ordering::Relaxed) {
-        match socket.send(&[0; PAYLOAD]) {
+        match socket.send(&[0; PAYLOAD_BYTES]) {
             Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => thread::sleep(REFILL_EVERY),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => thread::sleep(REFILL_INTERVAL),
             Err(e) => return Err(e),
         }
     }

@@ -7,22 +7,22 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// How a program ended that was to be killed at a certain system call.
+/// Result of a program that was to be killed at a certain system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It was killed before it could make this call.
+    /// It was killed before this call.
     Killed,
-    /// It had made fewer calls and ended by itself.
+    /// It ended by itself after fewer calls.
     ByItself(ExitStatus),
 }
 
-/// Runs a program and ends it with SIGKILL when its main thread is about to make its `call`-th system call, counted from 1
+/// Runs a program and kills it with SIGKILL immediately before its main thread's `call`-th system call, counted from 1
 /// after its start.
 ///
 /// # Errors
 /// The program cannot be started or traced.
 pub fn kill_at_call(command: &mut Command, call: usize) -> io::Result<Ended> {
-    // The program waits for its tracer behind a shell that stops itself.
+    // A shell that stops itself lets the tracer attach before the program starts.
     let mut shell = Command::new("sh");
     shell.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
     for (key, value) in command.get_envs() {
@@ -47,19 +47,19 @@ fn trace(child: &mut Child, call: usize) -> io::Result<Ended> {
     let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
     ptrace::seize(pid, options)?;
     nix::sys::signal::kill(pid, Signal::SIGCONT)?;
-    let mut begun = false;
+    let mut started = false;
     let mut entering = true;
     let mut calls = 0;
     loop {
         let status = waitpid(pid, Some(WaitPidFlag::__WALL))?;
         let deliver = match status {
-            // The new program's first stop is the end of its execve.
+            // The first stop of the new program is the end of its execve.
             WaitStatus::PtraceEvent(_, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
-                begun = true;
+                started = true;
                 entering = false;
                 None
             }
-            WaitStatus::PtraceSyscall(_) if begun => {
+            WaitStatus::PtraceSyscall(_) if started => {
                 if entering {
                     calls += 1;
                     if calls == call {

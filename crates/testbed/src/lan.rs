@@ -5,29 +5,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::qdisc::{self, Bottleneck};
 use crate::{Counters, Namespace};
 
-/// One network at a time in a process: the machines that test this have two cores, and two loads at once would measure
-/// each other.
-static TURN: Mutex<()> = Mutex::new(());
+/// Serialises the networks of a process: test machines have two cores, and simultaneous loads would disturb each other.
+static IN_USE: Mutex<()> = Mutex::new(());
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 2);
 const ROUTER_NEAR: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 1);
 const ROUTER_FAR: Ipv4Addr = Ipv4Addr::new(10, 99, 2, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 2, 2);
-/// The server's address where it is on the client's network.
+/// Address of the server on the client's network.
 const SERVER_NEAR: Ipv4Addr = Ipv4Addr::new(10, 99, 1, 3);
 
 /// An interface through which the load leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The client's own.
+    /// The client's interface.
     Client,
-    /// The server's own.
+    /// The server's interface.
     Server,
-    /// The router's towards the server.
+    /// The router's interface towards the server.
     Router,
 }
 
-/// Two hosts, joined by a virtual cable or through a router. All of it goes when this is dropped.
+/// Two hosts on a virtual cable or behind a router. Dropping the value removes the network.
 #[derive(Debug)]
 pub struct Lan {
     /// Runs `longhaul test`.
@@ -39,7 +38,7 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// Client and server on one cable (a veth pair). Waits until no other network is in use in this process.
+    /// Client and server on one cable (a veth pair). Waits until no other network of this process is in use.
     ///
     /// # Errors
     /// `PermissionDenied` without root; otherwise the error of iproute2.
@@ -49,7 +48,7 @@ impl Lan {
         Ok(lan)
     }
 
-    /// Client and server on either side of a router. Waits likewise.
+    /// Client and server on either side of a router. Waits until no other network of this process is in use.
     ///
     /// # Errors
     /// As [`Self::two_hosts`].
@@ -66,18 +65,18 @@ impl Lan {
     }
 
     fn nodes(routed: bool) -> io::Result<Self> {
-        // A test that failed with the turn in hand left nothing behind.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A test that failed while holding the lock left no network behind, so that a poisoned lock is usable.
+        let turn = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let router = if routed { Some(Namespace::new()?) } else { None };
         Ok(Self { client: Namespace::new()?, server: Namespace::new()?, router, _turn: turn })
     }
 
-    /// The server's address.
+    /// Address of the server.
     pub fn server_ip(&self) -> IpAddr {
         if self.router.is_some() { SERVER.into() } else { SERVER_NEAR.into() }
     }
 
-    /// The client's address.
+    /// Address of the client.
     pub fn client_ip(&self) -> IpAddr {
         CLIENT.into()
     }
@@ -94,7 +93,7 @@ impl Lan {
         qdisc::shape(node, device, bottleneck)
     }
 
-    /// Bytes that wait in front of an interface.
+    /// Bytes in the queue of an interface.
     ///
     /// # Errors
     /// The error of tc.
@@ -103,7 +102,7 @@ impl Lan {
         qdisc::backlog(node, device)
     }
 
-    /// Watches the backlog of an interface from now on.
+    /// Watches the backlog of an interface.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -121,14 +120,14 @@ impl Lan {
         qdisc::counters(node, device)
     }
 
-    /// Lets the router drop IP packets of more than `bytes` towards the host at `place`, without a word (nft). Hosts send no packets that are
-    /// taken apart later.
+    /// Makes the router silently drop IP packets of more than `bytes` towards the host at `place` (nft). The hosts
+    /// disable segmentation offload, so that the router sees the transmitted packets.
     ///
     /// # Errors
     /// The error of ip or nft.
     ///
     /// # Panics
-    /// Without a router.
+    /// The network has no router.
     pub fn drop_larger_towards(&self, place: Place, bytes: u32) -> io::Result<()> {
         let Some(router) = &self.router else { panic!("this network has no router") };
         for host in [&self.client, &self.server] {
@@ -140,7 +139,7 @@ impl Lan {
         router.iproute(&format!("nft add rule ip t f oifname {device} meta length > {bytes} drop")).map(|_| ())
     }
 
-    /// Takes a host off the network without a notification of its peer.
+    /// Disconnects a host without notifying its peer.
     ///
     /// # Errors
     /// The error of ip.
@@ -159,7 +158,7 @@ impl Lan {
     }
 }
 
-/// Both ends are born inside the namespaces, so that their names meet no one else's.
+/// Both ends are created inside the namespaces, so that their names conflict with no other device.
 fn cable(a: &Namespace, a_name: &str, a_ip: Ipv4Addr, b: &Namespace, b_name: &str, b_ip: Ipv4Addr) -> io::Result<()> {
     a.iproute(&format!("ip link add {a_name} type veth peer name {b_name} netns {}", b.path()))?;
     for (node, name, ip) in [(a, a_name, a_ip), (b, b_name, b_ip)] {
@@ -169,10 +168,10 @@ fn cable(a: &Namespace, a_name: &str, a_ip: Ipv4Addr, b: &Namespace, b_name: &st
     Ok(())
 }
 
-/// The network, or nothing, with a note, where this process may not make one.
+/// Returns the network, or `None` with a note if this process lacks the privilege.
 ///
 /// # Panics
-/// The network could not be made for another reason: that is a failed test, not a skipped one.
+/// The network could not be created for another reason, which is a failed test.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub fn or_skip<T>(made: io::Result<T>) -> Option<T> {
     match made {

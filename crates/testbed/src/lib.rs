@@ -1,10 +1,10 @@
-//! Networks of namespaces for tests and benchmarks: hosts, a router, bottlenecks, and what a test is compared with.
+//! Test networks of namespaces for tests and benchmarks: hosts, a router, bottlenecks, and reference measurements.
 //!
-//! For development only; nothing of it is in the binary. The truth comes from outside longhaul: iproute2 builds and reads the
-//! network, and the probes share no code with what they judge. Namespaces have no names and live as long as this process,
-//! so that nothing is left behind, not even by a kill. All waits are bounded.
+//! The crate is for development only and not part of the binary. References are independent of longhaul: iproute2
+//! configures and reads the network, and the probes share no code with longhaul. Namespaces are anonymous and live as
+//! long as this process, so that nothing remains after a kill. All waits are bounded.
 //!
-//! Making namespaces needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN); see [`or_skip`].
+//! Creating namespaces needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN); see [`or_skip`].
 
 mod background;
 mod command;

@@ -7,12 +7,12 @@ use std::thread::{self, JoinHandle};
 
 use crate::command;
 
-/// A host: a network namespace without a name, or the one that this process is in.
+/// A host: an anonymous network namespace, or the namespace of this process.
 #[derive(Debug, Clone)]
 pub struct Namespace(Option<Arc<File>>);
 
 impl Namespace {
-    /// A new host with nothing but its loopback device.
+    /// Creates a host with only a loopback device.
     ///
     /// # Errors
     /// `PermissionDenied` without root.
@@ -27,12 +27,12 @@ impl Namespace {
         Self(Some(Arc::new(file)))
     }
 
-    /// Where this process is; needs no privilege.
+    /// The namespace of this process; needs no privilege.
     pub fn here() -> Self {
         Self(None)
     }
 
-    /// Runs a closure in a thread inside the namespace, and waits for it. Its child processes are inside, too.
+    /// Runs a closure in a thread in the namespace and waits for it. Its child processes start in the namespace, too.
     ///
     /// # Errors
     /// The thread cannot be started or moved, or panicked.
@@ -46,7 +46,7 @@ impl Namespace {
         })
     }
 
-    /// The same without waiting.
+    /// Starts a closure in a thread in the namespace, without waiting for it.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -62,7 +62,7 @@ impl Namespace {
         })
     }
 
-    /// Runs an `ip` or `tc` command line inside and gives its standard output.
+    /// Runs an `ip` or `tc` command line in the namespace and returns its standard output.
     ///
     /// # Errors
     /// The error of the command.
@@ -70,24 +70,24 @@ impl Namespace {
         self.run(|| command::run(line))?
     }
 
-    /// Starts a program inside.
+    /// Starts a program in the namespace.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(&self, command: &mut Command) -> io::Result<Child> {
         self.run(|| command.spawn())?
     }
 
-    /// Writes a setting of this network, such as `net/ipv4/ip_forward`.
+    /// Writes a sysctl of this network, such as `net/ipv4/ip_forward`.
     ///
     /// # Errors
-    /// There is no such setting.
+    /// The sysctl does not exist.
     pub fn set(&self, setting: &str, value: &str) -> io::Result<()> {
         let path = format!("/proc/sys/{setting}");
         self.run(|| fs::write(&path, value))?.map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))
     }
 
-    /// A path that names the namespace to iproute2 while this process lives.
+    /// Path of the namespace for iproute2, valid while this process runs.
     pub fn path(&self) -> String {
         let process = std::process::id();
         match &self.0 {

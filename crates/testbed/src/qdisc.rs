@@ -9,25 +9,25 @@ use units::{Bytes, Rate};
 
 use crate::Namespace;
 
-/// A token bucket in front of an interface. It counts bytes with Ethernet headers, without preamble and checksum.
+/// A token bucket filter on an interface. It counts bytes with Ethernet headers, without preamble and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bottleneck {
-    /// Rate of the tokens.
+    /// Token rate.
     pub rate: Rate,
-    /// Bytes that may wait; what exceeds it is dropped at the tail.
+    /// Queue limit in bytes; excess packets are dropped at the tail.
     pub queue: Bytes,
 }
 
-/// Tokens that gather while nothing is sent: a full segment offload of 64 KiB, which the bucket then need not take apart.
-const BURST: u64 = 70_000;
+/// Bucket size in bytes: a full offload packet of 64 KiB, which the bucket thus need not segment.
+const BURST_BYTES: u64 = 70_000;
 
 impl Bottleneck {
-    /// A queue that holds what the rate carries in `depth`.
+    /// A bottleneck whose queue holds `depth` at the rate.
     pub fn with_depth(rate: Rate, depth: Duration) -> Self {
         Self { rate, queue: rate.bytes_in(depth) }
     }
 
-    /// How long `bytes` wait in it.
+    /// Queueing delay of `bytes`.
     pub fn delay_of(&self, bytes: u64) -> Duration {
         self.rate.time_for(Bytes::new(bytes)).unwrap_or_default()
     }
@@ -35,7 +35,7 @@ impl Bottleneck {
 
 pub(crate) fn shape(node: &Namespace, device: &str, b: &Bottleneck) -> io::Result<()> {
     let (rate, queue) = (b.rate.as_bps(), b.queue.as_u64());
-    let line = format!("tc qdisc replace dev {device} root tbf rate {rate}bit burst {BURST} limit {queue}");
+    let line = format!("tc qdisc replace dev {device} root tbf rate {rate}bit burst {BURST_BYTES} limit {queue}");
     node.iproute(&line).map(|_| ())
 }
 
@@ -49,12 +49,12 @@ pub(crate) fn backlog(node: &Namespace, device: &str) -> io::Result<u64> {
     number(&node.iproute(&format!("tc -s -j qdisc show dev {device} root"))?, "/0/backlog")
 }
 
-/// Counters of an interface (`ip -s link`): bytes with Ethernet headers, one header for each offloaded packet.
+/// Counters of an interface (`ip -s link`): bytes with Ethernet headers, where an offload packet has one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes received.
     pub received_bytes: u64,
-    /// Packets received, as the interface was given them.
+    /// Packets received; an offload packet counts as one.
     pub received_packets: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
@@ -69,10 +69,11 @@ pub(crate) fn counters(node: &Namespace, device: &str) -> io::Result<Counters> {
     })
 }
 
-/// How often the backlog is read: often enough for a median over a second, seldom enough not to load the host.
-const WATCH_EVERY: Duration = Duration::from_millis(25);
+/// Interval at which the backlog is read: short enough for a median over one second, and long enough not to load the
+/// host.
+const WATCH_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Reads the backlog of an interface over and over.
+/// Reads the backlog of an interface periodically.
 #[derive(Debug)]
 pub struct BacklogWatch {
     stop: Arc<AtomicBool>,
@@ -87,7 +88,7 @@ impl BacklogWatch {
             let mut seen = Vec::new();
             while !stopped.load(Ordering::Relaxed) {
                 seen.push(backlog(&node, device)?);
-                thread::sleep(WATCH_EVERY);
+                thread::sleep(WATCH_INTERVAL);
             }
             Ok(seen)
         };
@@ -95,7 +96,7 @@ impl BacklogWatch {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the watch; gives the median of the readings with anything in the queue, which leaves out the time before and
+    /// Ends the watch. Returns the median of the readings of a non-empty queue, which excludes the time before and
     /// after the load.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use measure::{MeasureError, Server, ServerOptions};
 
 use crate::Namespace;
 
-/// A server on a port that the kernel chooses, without a key, with limits that a test does not meet.
+/// Options of a server on a port that the kernel chooses, without a key, and with limits that tests do not reach.
 pub fn server_options(bind: IpAddr) -> ServerOptions {
     ServerOptions {
         bind: Some(bind.into()),
@@ -29,35 +29,35 @@ pub fn server_options(bind: IpAddr) -> ServerOptions {
     }
 }
 
-/// A server that runs in a thread; it ends, with its tests, when this is dropped.
+/// A server in a thread. Dropping the value ends it and its tests.
 #[derive(Debug)]
 pub struct Served {
     server: Arc<Server>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     thread: Option<JoinHandle<io::Result<Result<(), MeasureError>>>>,
     port: u16,
 }
 
 impl Served {
-    /// Starts a server inside a namespace.
+    /// Starts a server in a namespace.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The server cannot listen.
     pub fn start(at: &Namespace, options: ServerOptions) -> io::Result<Self> {
         let server = Arc::new(at.run(|| Server::bind(options))?.map_err(io::Error::other)?);
         let port = server.local_addr().map_err(io::Error::other)?.port();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (running, count) = (Arc::clone(&server), Arc::clone(&asked));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (running, count) = (Arc::clone(&server), Arc::clone(&requests));
         let thread = at.spawn("server", move || running.run(&|| count.load(Ordering::Relaxed)))?;
-        Ok(Self { server, asked, thread: Some(thread), port })
+        Ok(Self { server, requests, thread: Some(thread), port })
     }
 
-    /// The port on which it listens.
+    /// Port of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Sessions that run now.
+    /// Number of running sessions.
     pub fn sessions(&self) -> usize {
         self.server.sessions()
     }
@@ -67,9 +67,9 @@ impl Served {
         holds_within(limit, || self.sessions() == count)
     }
 
-    /// Acts like a termination signal: the first call ends in order, the second at once.
+    /// Requests the end like a termination signal: the first call lets sessions finish, the second ends them at once.
     pub fn ask_to_end(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits until the server has ended; returns whether this happened within `limit`.
@@ -79,9 +79,9 @@ impl Served {
 }
 
 fn holds_within(limit: Duration, condition: impl Fn() -> bool) -> bool {
-    let begin = Instant::now();
+    let start = Instant::now();
     while !condition() {
-        if begin.elapsed() > limit {
+        if start.elapsed() > limit {
             return false;
         }
         thread::sleep(Duration::from_millis(5));
@@ -91,9 +91,9 @@ fn holds_within(limit: Duration, condition: impl Fn() -> bool) -> bool {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.asked.store(2, Ordering::Relaxed);
+        self.requests.store(2, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The second request ends it within two seconds, whatever its sessions do.
+            // The second request ends the server within two seconds.
             let _ = thread.join();
         }
     }

@@ -11,16 +11,16 @@ use crate::Namespace;
 /// All records of a test.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The first record; absent when the test broke before it.
+    /// First record; absent if the test failed before it.
     pub start: Option<StartRecord>,
-    /// The intervals of both ends.
+    /// Intervals of both ends.
     pub intervals: Vec<IntervalRecord>,
-    /// The last record.
+    /// Last record.
     pub end: EndRecord,
 }
 
 impl Outcome {
-    /// The summary of a direction.
+    /// Summary of a direction.
     ///
     /// # Panics
     /// The test had no such direction.
@@ -29,16 +29,17 @@ impl Outcome {
         found.unwrap_or_else(|| panic!("no {direction:?} in {:?}", self.end.completion))
     }
 
-    /// The CPU of both ends and the verdicts with their evidence, for the message of a failed test.
+    /// CPU load of both ends and the verdicts with their evidence, for the message of a failed test.
     pub fn evidence(&self, direction: Direction) -> String {
         let of_direction = self.intervals.iter().filter(|i| i.direction == direction);
         of_direction.map(|i| format!("{:?} {} {:?} {:?}\n", i.role, i.index, i.cpu, i.limit)).collect()
     }
 }
 
-/// One upward stream of 64 KiB blocks under cubic, for `duration`.
+/// Plan of one upward stream of 64 KiB blocks under cubic for `duration`.
 ///
-/// The congestion control is named: the default of a test machine may be another, and BBR leaves no standing queue.
+/// The congestion control is set explicitly, because the default of a test machine may be BBR, which builds no standing
+/// queue.
 pub fn plan(duration: Duration) -> TestPlan {
     TestPlan {
         transport: results::Transport::Tcp,
@@ -59,7 +60,7 @@ pub fn plan(duration: Duration) -> TestPlan {
     }
 }
 
-/// A client without a key.
+/// Client options without a key.
 pub fn client_options(server: IpAddr, port: u16, plan: TestPlan) -> ClientOptions {
     ClientOptions {
         host: server.to_string(),
@@ -76,13 +77,13 @@ pub fn client_options(server: IpAddr, port: u16, plan: TestPlan) -> ClientOption
     }
 }
 
-/// Runs a test inside a namespace.
+/// Runs a test in a namespace.
 ///
 /// # Errors
 /// As [`measure::run_test`].
 ///
 /// # Panics
-/// The test has not ended within `limit`, or could not be started in its namespace.
+/// The test did not end within `limit`, or could not be started in its namespace.
 pub fn run_test(at: &Namespace, options: ClientOptions, limit: Duration) -> Result<Outcome, MeasureError> {
     let (done, outcome) = mpsc::channel();
     let started = at.spawn("client", move || {

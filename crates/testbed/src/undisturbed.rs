@@ -5,24 +5,26 @@ use std::time::Duration;
 
 use kernel::CpuSnapshot;
 
-/// Maximum steal time, as a share of the machine's CPU time, of a trial whose failure counts.
-const STOLEN: f64 = 0.01;
-/// Trials that are made at most.
-const TRIALS: u32 = 3;
-/// Rest before the second trial, twice as much before the third: a host that rations CPU time takes it from a machine that has
-/// worked for minutes, and gives it back to one that rests.
-const REST: Duration = Duration::from_secs(30);
-/// All rests of a process together: a host that does not give the time back for minutes will not do so soon.
-const REST_MAX: Duration = Duration::from_secs(360);
+/// Maximum steal time of a trial whose failure counts, as a share of the machine's CPU time.
+const STEAL_SHARE_MAX: f64 = 0.01;
+/// Maximum number of trials.
+const TRIALS_MAX: u32 = 3;
+/// Pause before the second trial, doubled before the third. A host that limits CPU credits withholds CPU time from a
+/// machine after minutes of load, and restores it after a pause.
+const PAUSE: Duration = Duration::from_secs(30);
+/// Maximum total pause of a process. A host that does not restore CPU time within minutes will not do so soon.
+const PAUSE_TOTAL_MAX: Duration = Duration::from_secs(360);
 
-/// Runs a trial that measures time. One that fails while the host of this virtual machine gave more than 1 % of its CPU time to
-/// others says nothing about longhaul, and another is made, three at most. What passes has passed, and what fails on a machine that was its
-/// own has failed: the witness is the kernel's own account (`steal` of /proc/stat), not the outcome. When none of three trials had the
-/// machine to itself the question is open, which is said on standard error, past the capture of passing tests. Only for what is measured in
-/// time or rates: lost or damaged bytes are a fault on any machine.
+/// Runs a trial that measures time or rates, up to three times.
+///
+/// A failed trial is repeated if the host of this virtual machine withheld more than 1 % of the CPU time during the
+/// trial (`steal` of /proc/stat), because it is then inconclusive. Any passing trial passes the test, and a failure on
+/// an undisturbed machine fails it. If all trials were disturbed, the test is reported as inconclusive on standard
+/// error, bypassing the capture of passing tests. Lost or damaged bytes are faults on any machine and must not be
+/// tested this way.
 ///
 /// # Panics
-/// As the trial does.
+/// The trial fails on an undisturbed machine.
 pub fn undisturbed(trial: impl Fn()) {
     for number in 1.. {
         let before = CpuSnapshot::read();
@@ -31,22 +33,22 @@ pub fn undisturbed(trial: impl Fn()) {
         let taken = format!("the host took {:.1} % of the CPU time meanwhile", stolen * 100.0);
         match after_failure(number, stolen) {
             Next::Fail => panic::resume_unwind(failure),
-            Next::Again(rest) => {
-                say(&format!("trial {number} does not count: {taken}"));
-                self::rest(rest);
+            Next::Again(pause) => {
+                write_stderr(&format!("trial {number} does not count: {taken}"));
+                self::pause(pause);
             }
             Next::Undecided => {
-                return undecided(&format!("{taken}, as it did in all {TRIALS} trials"));
+                return undecided(&format!("{taken}, as it did in all {TRIALS_MAX} trials"));
             }
         }
     }
 }
 
-/// Says that this test decides nothing, and why: the machine could not carry what it measures. It is said on standard error, past the capture
-/// of passing tests, for it must not look like one that passed.
+/// Reports that a test is inconclusive, with the reason: the machine was too slow for its load. The message bypasses
+/// the output capture of passing tests, so that the test does not look like a passed one.
 pub fn undecided(reason: &str) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    say(&format!("UNDECIDED: {name}: {reason}"));
+    write_stderr(&format!("UNDECIDED: {name}: {reason}"));
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -57,24 +59,24 @@ enum Next {
 }
 
 fn after_failure(number: u32, stolen: f64) -> Next {
-    if stolen <= STOLEN {
+    if stolen <= STEAL_SHARE_MAX {
         Next::Fail
-    } else if number < TRIALS {
-        Next::Again(REST * number)
+    } else if number < TRIALS_MAX {
+        Next::Again(PAUSE * number)
     } else {
         Next::Undecided
     }
 }
 
-fn rest(time: Duration) {
-    static RESTED_S: AtomicU64 = AtomicU64::new(0);
-    if RESTED_S.fetch_add(time.as_secs(), Ordering::Relaxed) < REST_MAX.as_secs() {
+fn pause(time: Duration) {
+    static PAUSED_S: AtomicU64 = AtomicU64::new(0);
+    if PAUSED_S.fetch_add(time.as_secs(), Ordering::Relaxed) < PAUSE_TOTAL_MAX.as_secs() {
         std::thread::sleep(time);
     }
 }
 
-/// Unlike `eprintln`, which shows nothing where a test passes.
-fn say(text: &str) {
+/// Writes to standard error without the capture that applies to `eprintln`.
+fn write_stderr(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_that_passes_is_made_once() {
+    fn a_passing_trial_runs_once() {
         let made = Cell::new(0);
         undisturbed(|| made.set(made.get() + 1));
         assert_eq!(made.get(), 1);
@@ -93,15 +95,15 @@ mod tests {
 
     #[test]
     fn a_failure_counts_only_on_an_undisturbed_machine() {
-        for number in 1..=TRIALS {
+        for number in 1..=TRIALS_MAX {
             assert_eq!(after_failure(number, 0.01), Next::Fail);
         }
-        let rest = |seconds| Next::Again(Duration::from_secs(seconds));
-        assert_eq!([1, 2, 3].map(|n| after_failure(n, 0.02)), [rest(30), rest(60), Next::Undecided]);
+        let pause = |seconds| Next::Again(Duration::from_secs(seconds));
+        assert_eq!([1, 2, 3].map(|n| after_failure(n, 0.02)), [pause(30), pause(60), Next::Undecided]);
     }
 
     #[test]
-    fn the_failure_of_a_trial_is_that_of_the_test() {
+    fn a_failed_trial_fails_the_test() {
         let made = Cell::new(0);
         let failed = panic::catch_unwind(AssertUnwindSafe(|| {
             undisturbed(|| {
@@ -109,7 +111,7 @@ mod tests {
                 panic!("on purpose");
             });
         }));
-        // Unless the host took the machine away in each of the three moments.
-        assert!(failed.is_err() || made.get() == TRIALS);
+        // The trial runs more often only if the host withheld CPU time each time.
+        assert!(failed.is_err() || made.get() == TRIALS_MAX);
     }
 }

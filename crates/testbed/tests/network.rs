@@ -1,4 +1,4 @@
-//! The test network itself. One test: it counts what this process holds.
+//! Tests of the test network. A single test, because it counts the namespaces of this process.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs;
@@ -8,18 +8,18 @@ use std::time::Duration;
 use testbed::{Background, Bottleneck, Lan, Place, idle_round_trip, or_skip};
 use units::Rate;
 
-/// Network namespaces that this process keeps alive.
+/// Number of network namespaces that this process keeps alive.
 fn namespaces() -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|f| fs::read_link(f.ok()?.path()).ok());
     links.filter(|l| l.to_string_lossy().starts_with("net:[")).count()
 }
 
 #[test]
-fn a_network_does_what_it_is_told_and_is_gone_afterwards() {
+fn a_network_follows_its_settings_and_is_removed_afterwards() {
     let before = namespaces();
     let Some(lan) = or_skip(Lan::with_router()) else { return };
     assert_eq!(namespaces(), before + 3);
-    // Twice through the router; on a loaded machine still far below the queue below.
+    // The path crosses the router twice; even on a loaded machine the delay is far below that of the queue.
     let idle = idle_round_trip(&lan.client, &lan.server, lan.server_ip(), 50).unwrap();
     assert!(idle < Duration::from_millis(5), "{idle:?}");
 
@@ -32,8 +32,8 @@ fn a_network_does_what_it_is_told_and_is_gone_afterwards() {
     let probe = idle_round_trip(&lan.client, &lan.server, lan.server_ip(), 10).unwrap();
     drop(background);
     assert!(queue > Duration::from_millis(20), "{queue:?}");
-    // 5 ms: the queue loses up to a refill's worth, and a busy machine refills late. Busier still, it could be empty for
-    // a moment, but not at each of ten probes; the smallest is asked to be half of the queue.
+    // The tolerance is 5 ms: up to one refill is missing, and a busy machine refills late. The queue could be empty for
+    // a moment, but not at each of ten probes, so that the minimum must be at least half of the queue.
     assert!(probe > queue / 2 && probe < queue + Duration::from_millis(5), "queue {queue:?}, probe {probe:?}");
     drop(lan);
     assert_eq!(namespaces(), before);
@@ -44,6 +44,6 @@ fn a_network_does_what_it_is_told_and_is_gone_afterwards() {
     }));
     assert!(broken.is_err());
     assert_eq!(namespaces(), before);
-    // And the next test gets its network all the same.
+    // Dropping the network frees the lock for the next test.
     drop(Lan::two_hosts().unwrap());
 }

@@ -18,7 +18,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The value of a sysctl, where it has one here.
+    /// Value of a sysctl, if known.
     pub(crate) fn sysctl(&self, key: &str) -> Option<&str> {
         self.facts.sysctls.get(key).and_then(Reading::value)
     }
@@ -61,12 +61,12 @@ impl Finding {
     }
 }
 
-/// A rule about a variable of sysctl(8).
+/// A rule for a sysctl(8) variable.
 pub(crate) struct SysctlRule {
     pub(crate) key: &'static str,
     pub(crate) source: &'static str,
     pub(crate) paper: Option<Paper>,
-    /// May be changed; all other settings are only shown and read by other rules.
+    /// Whether longhaul may change the variable. Other variables are only shown and read by other rules.
     pub(crate) changes: bool,
     pub(crate) judge: fn(&Context<'_>, &str) -> Finding,
 }
@@ -80,7 +80,7 @@ pub fn sysctls() -> impl Iterator<Item = &'static str> {
     rules().filter(|r| r.changes).map(|r| r.key)
 }
 
-/// One row for each setting, in the order in which they concern a connection: windows, its control, queues, device, machine.
+/// Rows of all settings, in the order: windows, congestion control, queues, device, machine.
 pub fn advise(path: &Path, facts: &Facts) -> Vec<TuneRow> {
     let context = Context { path, facts };
     let mut rows: Vec<TuneRow> = rules().map(|rule| sysctl_row(&context, rule)).collect();
@@ -118,7 +118,7 @@ impl Paper {
     }
 }
 
-/// A row about a value that was read.
+/// Row of a value that was read.
 pub(crate) fn row(key: &str, found: &str, finding: Finding, source: &str) -> TuneRow {
     TuneRow {
         key: key.to_owned(),
@@ -134,7 +134,7 @@ pub(crate) fn row(key: &str, found: &str, finding: Finding, source: &str) -> Tun
     }
 }
 
-/// A row about a value that could not be read.
+/// Row of a value that could not be read.
 pub(crate) fn unread(key: &str, judgement: Judgement, why: &str, source: &str) -> TuneRow {
     let finding = Finding::new(judgement, None, why);
     TuneRow { found: None, ..row(key, "", finding, source) }

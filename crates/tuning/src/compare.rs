@@ -4,14 +4,14 @@ use results::tune::Comparison;
 /// Goodput of two tests, one after the other, in bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    /// Without the changes.
+    /// Goodput without the changes.
     pub without: u64,
-    /// With them.
+    /// Goodput with the changes.
     pub with: u64,
 }
 
 impl Pair {
-    /// With minus without.
+    /// Goodput with the changes minus goodput without them.
     pub const fn difference(self) -> i64 {
         self.with as i64 - self.without as i64
     }

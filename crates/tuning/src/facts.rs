@@ -7,20 +7,20 @@ use crate::Offload;
 /// Result of reading a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading {
-    /// Its value; it may be changed here.
+    /// Value of a setting that can be changed in this network namespace.
     Own(String),
-    /// Its value; it is the host's and read-only in this network namespace.
+    /// Value of a setting of the host, which is read-only in this network namespace.
     OfHost(String),
-    /// It is not there in this network namespace, though the host has it.
+    /// The host has the setting, but this network namespace does not show it.
     HiddenInNamespace,
     /// The kernel has no such setting.
     Absent,
-    /// The setting could not be read; the text of the error.
+    /// The setting could not be read; text of the error.
     Failed(String),
 }
 
 impl Reading {
-    /// The value, where there is one.
+    /// The value, if there is one.
     pub fn value(&self) -> Option<&str> {
         match self {
             Self::Own(value) | Self::OfHost(value) => Some(value),
@@ -29,22 +29,22 @@ impl Reading {
     }
 }
 
-/// A host's settings as found.
+/// Settings of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Variables by their name in sysctl(8).
+    /// Values of sysctl(8) variables by name.
     pub sysctls: BTreeMap<String, Reading>,
-    /// Version of the kernel: major and minor number.
+    /// Major and minor version of the kernel.
     pub kernel: (u32, u32),
     /// Whether the kernel has the queueing discipline `fq`; `None`: unknown.
     pub has_fq: Option<bool>,
-    /// Size of a page of memory.
+    /// Size of a memory page.
     pub page: Bytes,
-    /// All memory of the machine.
+    /// Total memory of the machine.
     pub memory: Option<Bytes>,
     /// Counters of the receive path.
     pub softnet: Option<Softnet>,
-    /// Governors of the CPUs' frequency, one for each CPU; `None` where the machine does not show them.
+    /// Frequency governor of each CPU; `None` if the machine does not show them.
     pub governors: Option<Vec<String>>,
     /// Number of CPUs.
     pub cpus: u32,
@@ -57,64 +57,64 @@ pub struct Facts {
 /// Sums of /proc/net/softnet_stat over the CPUs, since the machine started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Softnet {
-    /// Packets taken in.
+    /// Packets processed.
     pub processed: u64,
     /// Packets dropped because a CPU's backlog was full.
     pub dropped: u64,
-    /// Times that the budget was used up with packets left.
+    /// Number of times that the budget ended before the backlog was empty.
     pub squeezed: u64,
 }
 
-/// A network device as found.
+/// Properties of a network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Driver, if the kernel reports it.
     pub driver: Option<String>,
-    /// Speed of its link, if the kernel reports it.
+    /// Link speed, if the kernel reports it.
     pub speed: Option<Rate>,
-    /// Largest packet without the Ethernet header.
+    /// Largest packet in bytes, without the Ethernet header.
     pub mtu: u32,
     /// Length of the device's transmit queue in packets.
     pub queue_length: u32,
-    /// Kind of its root queueing discipline, and of those below it.
+    /// Kinds of its root queueing discipline and of those below it.
     pub qdiscs: Option<Vec<String>>,
-    /// Its offloads, as far as they can be read.
+    /// Readable offloads.
     pub offloads: BTreeMap<Offload, OffloadState>,
     /// Large receive offload, merging by the device; `None`: absent or not reported.
     pub lro: Option<bool>,
-    /// Checksums of what is sent, by the device.
+    /// Transmit checksum offload.
     pub tx_checksum: Option<OffloadState>,
-    /// Rings of descriptors between device and driver.
+    /// Descriptor rings.
     pub rings: Option<Rings>,
-    /// Received packets that the device or its driver had no room for.
-    pub received_lost: Option<u64>,
-    /// Its interrupts.
+    /// Received packets that the device or its driver dropped for lack of buffers.
+    pub received_drops: Option<u64>,
+    /// Interrupts.
     pub interrupts: Option<Vec<Interrupt>>,
-    /// For each receive queue the mask of the CPUs that packets are spread to (RPS); zeros: off.
+    /// Mask of the CPUs to which packets are distributed (RPS), for each receive queue; zeros: off.
     pub rps: Option<Vec<String>>,
-    /// For each send queue the mask of the CPUs that use it (XPS); zeros: off.
+    /// Mask of the CPUs that use the queue (XPS), for each transmit queue; zeros: off.
     pub xps: Option<Vec<String>>,
 }
 
 /// An offload of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadState {
-    /// It is on.
+    /// Whether the offload is on.
     pub on: bool,
-    /// It can be switched.
+    /// Whether the offload can be switched.
     pub changeable: bool,
 }
 
 /// Descriptors of a device's rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rings {
-    /// For receiving.
+    /// Size of the receive ring.
     pub receive: u32,
     /// Maximum size of the receive ring.
     pub receive_max: u32,
-    /// For sending.
+    /// Size of the transmit ring.
     pub send: u32,
     /// Maximum size of the transmit ring.
     pub send_max: u32,
@@ -123,8 +123,8 @@ pub struct Rings {
 /// An interrupt of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Its number.
+    /// Number of the interrupt.
     pub number: u32,
-    /// CPUs that it goes to, as a list such as `0-3,8`.
+    /// CPUs that handle the interrupt, as a list such as `0-3,8`.
     pub cpus: String,
 }

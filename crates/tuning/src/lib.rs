@@ -1,9 +1,10 @@
 //! Recommended settings of a host for bulk transfers over long paths, with reasons.
 //!
-//! Inputs: [`Facts`], the settings as found, and the [`Path`]'s rate and round trip. Outputs: [`advise`] gives one row for each
-//! setting, with its source; [`planned`] the changes that follow, [`compare()`] what a measurement says about them.
-//! Contract: the crate is pure, a larger value than needed is never lowered unless it does harm, and [`Setting`] names everything
-//! that may be changed at all.
+//! Inputs: [`Facts`], the present settings, and the rate and round-trip time of the [`Path`]. Outputs: [`advise`]
+//! returns one row per setting with its source; [`planned`] the resulting changes; [`compare()`] the result of a
+//! measurement.
+//! Contract: the crate is pure; values larger than necessary are lowered only if they do harm; [`Setting`] covers
+//! everything that may be changed.
 
 mod catalogue;
 mod compare;

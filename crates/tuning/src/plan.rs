@@ -5,11 +5,11 @@ use crate::{Setting, same_value};
 /// One setting to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Which.
+    /// Setting.
     pub setting: Setting,
-    /// As it was found.
+    /// Present value.
     pub before: String,
-    /// As it is to be.
+    /// New value.
     pub after: String,
 }
 
@@ -20,18 +20,19 @@ pub enum PlanError {
     /// There is no row of this name.
     #[error("there is no setting `{0}`; `longhaul tune check` lists them")]
     NoSuchRow(String),
-    /// The row is shown only.
+    /// The setting is only shown.
     #[error("`{0}` is advice only: longhaul does not change it")]
     AdviceOnly(String),
-    /// The row is the host's.
+    /// The setting belongs to the host.
     #[error("`{0}` belongs to the host: it cannot be changed in this network namespace")]
     OfHost(String),
 }
 
-/// The changes that the rows ask for; with `keys` only those. A key that is good as it is gives no change.
+/// Changes that the rows recommend; with `keys` only those of the named settings. A setting with a good value gives no
+/// change.
 ///
 /// # Errors
-/// A key that names no row, or one that cannot be changed.
+/// A key that names no row, or a setting that cannot be changed.
 pub fn planned(rows: &[TuneRow], keys: &[String]) -> Result<Vec<Change>, PlanError> {
     for key in keys {
         let row = rows.iter().find(|r| r.key == *key).ok_or_else(|| PlanError::NoSuchRow(key.clone()))?;
@@ -49,7 +50,7 @@ fn change(row: &TuneRow) -> Option<Change> {
     Some(Change { setting: row.key.parse().ok()?, before: row.found.clone()?, after: row.advised.clone()? })
 }
 
-/// How many rows ask for what.
+/// Number of rows by judgement.
 pub fn summary(rows: &[TuneRow]) -> TuneSummary {
     let count = |judged: &[Judgement]| rows.iter().filter(|r| judged.contains(&r.judgement)).count() as u32;
     TuneSummary {
@@ -60,8 +61,8 @@ pub fn summary(rows: &[TuneRow]) -> TuneSummary {
     }
 }
 
-/// The text of a file for sysctl.d(5) that sets these values, after a first line that says whose it is. Settings that are no
-/// sysctls have no place in such a file and are left out.
+/// Text of a sysctl.d(5) file that sets these values, after a first line that identifies the file's owner. Settings
+/// that are not sysctls are left out.
 pub fn persistent<'a>(head: &str, values: impl IntoIterator<Item = (&'a Setting, &'a str)>) -> String {
     let mut text = format!("{head}\n");
     for (setting, value) in values {

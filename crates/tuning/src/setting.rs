@@ -18,7 +18,7 @@ impl Offload {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Tso, Self::Gso, Self::Gro];
 
-    /// Its name as `ethtool -K` takes it.
+    /// Name for `ethtool -K`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tso => "tso",
@@ -28,14 +28,15 @@ impl Offload {
     }
 }
 
-/// Everything that `longhaul tune` changes; what is not here is never touched.
+/// All settings that `longhaul tune` changes.
 ///
-/// Its text is the key of its row: a sysctl's name, or `DEVICE:setting`. The kernel allows no colon in a device's name.
+/// The text of a setting is the key of its row: a sysctl's name, or `DEVICE:setting`. The kernel allows no colon in a
+/// device name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
     /// A variable of sysctl(8) that has a row.
     Sysctl(String),
-    /// Length of a device's own queue in packets.
+    /// Length of a device's transmit queue in packets.
     QueueLength(String),
     /// An offload of a device.
     Offload(String, Offload),
@@ -73,7 +74,7 @@ impl FromStr for Setting {
     }
 }
 
-/// The same value, whatever blanks separate its numbers: the kernel writes tabs.
+/// Whether two values are equal apart from white space; the kernel separates numbers by tabs.
 pub fn same_value(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_its_text() {
+    fn a_setting_is_parsed_from_its_text() {
         for text in ["net.ipv4.tcp_rmem", "eth0.5:txqueuelen", "eth0:tso"] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }

@@ -13,7 +13,7 @@ use crate::parse::{self, ParseQuantityError, split_quantity};
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
 
     /// `n` bytes.
@@ -26,7 +26,7 @@ impl Bytes {
         self.0
     }
 
-    /// The difference, zero when `other` is larger.
+    /// Difference; zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -48,7 +48,7 @@ impl AddAssign for Bytes {
 
 impl Sub for Bytes {
     type Output = Self;
-    /// Saturates at zero: a count that went backwards is a peer's or kernel's doing, not a reason to panic.
+    /// Saturates at zero, because a decreasing counter of a peer or the kernel must not cause a panic.
     fn sub(self, o: Self) -> Self {
         self.saturating_sub(o)
     }
@@ -61,7 +61,7 @@ impl core::iter::Sum for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Four significant digits, SI prefix and unit: `1.250 GB`.
+    /// Formats four significant digits, SI prefix and unit: `1.250 GB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&parse::with_prefix(self.0, "B"))
     }

@@ -26,7 +26,7 @@ impl Instant {
         self.0
     }
 
-    /// Time since `earlier`; zero when `earlier` is in fact later.
+    /// Time since `earlier`; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -37,7 +37,7 @@ impl Instant {
     }
 }
 
-/// A time span in whole nanoseconds; beyond 584 years the largest number.
+/// Converts a time span to whole nanoseconds; saturates at 584 years.
 pub fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }

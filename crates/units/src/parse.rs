@@ -6,29 +6,29 @@
 
 use core::time::Duration;
 
-/// A quantity that could not be read.
+/// Reason why a quantity cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
     /// There is no number at the start.
     #[error("`{0}` does not start with a number")]
     Number(String),
-    /// The unit after the number is not one of those expected.
+    /// The unit after the number is unknown.
     #[error("`{text}` has an unknown unit; expected {expected}")]
     Unit {
         /// The given text.
         text: String,
-        /// The units that are understood.
+        /// The valid units.
         expected: &'static str,
     },
-    /// A number alone, which could be in any of several units.
+    /// The number has no unit, and several units are possible.
     #[error("{number} has no unit; write {}", written(number, likely))]
     NoUnit {
         /// The given number.
         number: String,
-        /// The units that are likely meant.
+        /// The likely units.
         likely: &'static [&'static str],
     },
-    /// Negative, or larger than the type holds.
+    /// The number is negative or exceeds the type.
     #[error("`{0}` is out of range")]
     Range(String),
 }
@@ -39,7 +39,7 @@ impl ParseQuantityError {
     }
 }
 
-/// `100ms or 100s`
+/// Formats suggestions: `100ms or 100s`.
 fn written(number: &str, likely: &[&str]) -> String {
     let mut text = String::new();
     for (i, unit) in likely.iter().enumerate() {
@@ -63,12 +63,12 @@ pub(crate) fn split_quantity(s: &str) -> Result<(f64, &str), ParseQuantityError>
     Ok((number, unit.trim()))
 }
 
-/// A number without a unit; zero is zero in every unit.
+/// Converts a number without a unit, which is valid only for zero.
 pub(crate) fn bare(s: &str, number: f64, likely: &'static [&'static str]) -> Result<u64, ParseQuantityError> {
     if number == 0.0 { Ok(0) } else { Err(ParseQuantityError::NoUnit { number: s.trim().to_owned(), likely }) }
 }
 
-/// The factor of an SI prefix; `None` for what is none. Of the small ones (milli) no rate or amount of data is written.
+/// Factor of an SI prefix; `None` for other text. Small prefixes (milli) are not valid for rates and amounts of data.
 pub(crate) fn prefix(text: &str) -> Option<f64> {
     match text {
         "" => Some(1.0),
@@ -81,7 +81,7 @@ pub(crate) fn prefix(text: &str) -> Option<f64> {
 }
 
 pub(crate) fn to_u64(text: &str, value: f64) -> Result<u64, ParseQuantityError> {
-    // 2^63 is exactly representable and far above any rate or volume that a host can count.
+    // 2^63 is exactly representable and exceeds any rate or volume of a host.
     if value.is_finite() && (0.0..9.223_372_036_854_775e18).contains(&value) {
         Ok(value.round() as u64)
     } else {
@@ -89,8 +89,8 @@ pub(crate) fn to_u64(text: &str, value: f64) -> Result<u64, ParseQuantityError> 
     }
 }
 
-/// Reads a time span: `100ns`, `20us`, `187ms`, `10s`, `2m` or `2min`, `1h`, `30d`, `8w`. A number alone is refused, but
-/// for zero: some programs take it for seconds, others for milliseconds.
+/// Parses a time span: `100ns`, `20us`, `187ms`, `10s`, `2m` or `2min`, `1h`, `30d`, `8w`. A number without a unit is
+/// invalid except zero, because some programs interpret it as seconds and others as milliseconds.
 ///
 /// # Errors
 /// No number, no unit or an unknown one, or more than 2^63 ns (292 years).
@@ -99,7 +99,7 @@ pub fn parse_duration(s: &str) -> Result<Duration, ParseQuantityError> {
     let ns = match unit {
         "" => return bare(s, number, &["ms", "s"]).map(Duration::from_nanos),
         "ns" => 1.0,
-        // The micro sign and the Greek letter, which look the same.
+        // The micro sign and the Greek letter look alike.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
@@ -112,7 +112,7 @@ pub fn parse_duration(s: &str) -> Result<Duration, ParseQuantityError> {
     to_u64(s, number * ns).map(Duration::from_nanos)
 }
 
-/// As [`parse_duration`], with a number alone as seconds: for the times that iperf3 has in seconds, too.
+/// Parses a time span like [`parse_duration`], but interprets a number without a unit as seconds, like iperf3.
 ///
 /// # Errors
 /// As [`parse_duration`].
@@ -123,7 +123,7 @@ pub fn parse_seconds(s: &str) -> Result<Duration, ParseQuantityError> {
     }
 }
 
-/// `1234567` and `B` give `1.235 MB`: four significant digits, SI prefix.
+/// Formats four significant digits with an SI prefix: `1234567` and `B` give `1.235 MB`.
 pub(crate) fn with_prefix(value: u64, unit: &str) -> String {
     if value < 1000 {
         return format!("{value} {unit}");
@@ -131,7 +131,7 @@ pub(crate) fn with_prefix(value: u64, unit: &str) -> String {
     let prefixes = ["k", "M", "G", "T", "P", "E"];
     let mut scaled = value as f64 / 1e3;
     let mut index = 0;
-    // 999.95 would print as "1000.0"; step up before rounding does.
+    // Larger values would round to "1000.0", so the next prefix applies.
     while scaled >= 999.95 && index + 1 < prefixes.len() {
         scaled /= 1e3;
         index += 1;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_as_people_write_them() {
+    fn times_are_parsed_in_common_notations() {
         for (text, ns) in [
             ("100ns", 100),
             ("20us", 20_000),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_a_unit_is_refused_with_what_could_be_meant() {
+    fn a_time_without_a_unit_is_refused_with_suggestions() {
         let refused = |text| parse_duration(text).unwrap_err().to_string();
         assert_eq!(refused("100"), "100 has no unit; write 100ms or 100s");
         assert_eq!(refused(" 0.1 "), "0.1 has no unit; write 0.1ms or 0.1s");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_need_no_unit_where_they_are_the_habit() {
+    fn seconds_need_no_unit_in_iperf3_options() {
         assert_eq!(parse_seconds("10"), Ok(Duration::from_secs(10)));
         assert_eq!(parse_seconds("0.1"), Ok(Duration::from_millis(100)));
         assert_eq!(parse_seconds("100ms"), Ok(Duration::from_millis(100)));

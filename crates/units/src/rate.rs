@@ -14,7 +14,7 @@ use crate::{Bytes, parse};
 pub struct Rate(u64);
 
 impl Rate {
-    /// No data at all.
+    /// Zero rate.
     pub const ZERO: Self = Self(0);
 
     /// A rate of `bps` bits per second.
@@ -32,7 +32,7 @@ impl Rate {
         self.0 / 8
     }
 
-    /// The mean rate of `bytes` over `elapsed`; zero when no time has passed.
+    /// Mean rate of `bytes` over `elapsed`; zero if no time has passed.
     pub fn of(bytes: Bytes, elapsed: Duration) -> Self {
         let ns = elapsed.as_nanos();
         if ns == 0 {
@@ -42,7 +42,7 @@ impl Rate {
         Self(u64::try_from(bps).unwrap_or(u64::MAX))
     }
 
-    /// How long `bytes` take at this rate; `None` at rate zero.
+    /// Transmission time of `bytes` at this rate; `None` at rate zero.
     pub fn time_for(self, bytes: Bytes) -> Option<Duration> {
         if self.0 == 0 {
             return None;
@@ -51,7 +51,7 @@ impl Rate {
         Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
-    /// How many bytes pass in `d` at this rate, rounded down. With `d` a round trip: the bandwidth-delay product.
+    /// Bytes transmitted in `d` at this rate, rounded down; for a round-trip time `d` the bandwidth-delay product.
     pub fn bytes_in(self, d: Duration) -> Bytes {
         let bytes = u128::from(self.0) * d.as_nanos() / 8 / 1_000_000_000;
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -59,7 +59,7 @@ impl Rate {
 }
 
 impl fmt::Display for Rate {
-    /// Four significant digits and the unit: `94.93 Mb/s`.
+    /// Formats four significant digits and the unit: `94.93 Mb/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&parse::with_prefix(self.0, "b/s"))
     }
@@ -68,7 +68,8 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = ParseQuantityError;
 
-    /// Accepts `10Gb/s`, `10Gbit/s`, `10Gbps`, `10gbit`, `10G`, `2.5 Mb/s`: bits, never bytes, and no number alone but zero.
+    /// Accepts `10Gb/s`, `10Gbit/s`, `10Gbps`, `10gbit`, `10G`, `2.5 Mb/s`: bits and never bytes. A number without a
+    /// unit is invalid except zero.
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let (number, unit) = split_quantity(s)?;
         if unit.is_empty() {
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_read_as_people_write_them() {
+    fn rates_are_parsed_in_common_notations() {
         for (text, bps) in [
             ("10Gb/s", 10_000_000_000),
             ("10G", 10_000_000_000),

@@ -1,11 +1,11 @@
-//! What is kept, and what is asked for.
+//! Tests of stored entries and queries.
 
 use super::*;
 use crate::{ENTRIES_MAX, Filter};
 
 #[test]
-fn entries_come_back_as_they_were() {
-    let place = Place::new();
+fn stored_entries_are_read_back_unchanged() {
+    let place = TestFile::new();
     let all = [
         entry(1_700_000_000.25, 94_100_000),
         Entry {
@@ -30,8 +30,8 @@ fn entries_come_back_as_they_were() {
 }
 
 #[test]
-fn entries_are_told_by_time_whatever_the_order_they_came_in() {
-    let place = Place::new();
+fn entries_are_returned_in_chronological_order() {
+    let place = TestFile::new();
     let mut archive = place.open();
     archive.add(&[entry(20.0, 2), entry(10.0, 1), entry(30.0, 3)]).unwrap();
     let rates: Vec<u64> = archive.entries(&Filter::default()).unwrap().iter().map(|e| e.rate_bps).collect();
@@ -40,7 +40,7 @@ fn entries_are_told_by_time_whatever_the_order_they_came_in() {
 
 #[test]
 fn a_path_is_two_addresses_and_a_direction() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut archive = place.open();
     let home = entry(10.0, 1);
     let work = Entry { path: path("192.0.2.7", "203.0.113.9"), ..entry(20.0, 2) };
@@ -49,7 +49,7 @@ fn a_path_is_two_addresses_and_a_direction() {
         host: "alias.example.net".to_owned(),
         ..entry(30.0, 3)
     };
-    // The same address in the way in which a socket for both families writes it.
+    // The same address in IPv4-mapped form, as a dual-stack socket reports it.
     let mapped = Entry {
         path: path("::ffff:192.0.2.7", "::ffff:198.51.100.3"),
         host: "FAR.example.net".to_owned(),
@@ -59,13 +59,13 @@ fn a_path_is_two_addresses_and_a_direction() {
     let paths = archive.paths(&Filter::default()).unwrap();
     let found: Vec<_> = paths.iter().map(|p| (p.path, p.entries, p.first_s, p.last_s)).collect();
     assert_eq!(found, [(home.path, 2, 10.0, 40.0), (down.path, 1, 30.0, 30.0), (work.path, 1, 20.0, 20.0)]);
-    // Names differ in more than capitals.
+    // Host names are compared without case.
     assert_eq!((paths[0].hosts.len(), &paths[1].hosts[..]), (1, &["alias.example.net".to_owned()][..]));
 }
 
 #[test]
 fn a_host_is_found_by_name_and_by_address() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut archive = place.open();
     let elsewhere = Entry { host: "b".to_owned(), path: path("2001:db8::1", "2001:db8::2"), ..entry(20.0, 2) };
     let other_name = Entry { host: "192.0.2.7".to_owned(), ..entry(30.0, 3) };
@@ -74,7 +74,7 @@ fn a_host_is_found_by_name_and_by_address() {
         let filter = Filter { host: Some(host.to_owned()), ..Filter::default() };
         archive.entries(&filter).unwrap().iter().map(|e| e.rate_bps).collect()
     };
-    // By whatever name an entry was made, it is of the same path.
+    // An entry belongs to its path independently of the host name.
     for name in ["far.example.net", "Far.Example.NET.", "192.0.2.7", "::ffff:192.0.2.7"] {
         assert_eq!(rates(name), [1, 3], "{name}");
     }
@@ -86,7 +86,7 @@ fn a_host_is_found_by_name_and_by_address() {
 
 #[test]
 fn quantity_layer_and_time_filter_the_entries() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut archive = place.open();
     let capacity = |at| Entry { quantity: Quantity::Capacity, layer: Layer::Ip, ..entry(at, 100) };
     archive.add(&[entry(10.0, 1), capacity(20.0), capacity(30.0)]).unwrap();
@@ -101,7 +101,7 @@ fn quantity_layer_and_time_filter_the_entries() {
 
 #[test]
 fn of_each_method_the_latest_thousand_are_kept() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut archive = place.open();
     let many: Vec<Entry> = (0..ENTRIES_MAX + 5).map(|i| entry(i.into(), 1)).collect();
     let few: Vec<Entry> = (0..3).map(|i| Entry { method: "bbr".to_owned(), ..entry(i.into(), 2) }).collect();
@@ -112,13 +112,13 @@ fn of_each_method_the_latest_thousand_are_kept() {
     let left = archive.entries(&Filter::default()).unwrap();
     let times = |rate: u64| left.iter().filter(|e| e.rate_bps == rate).map(|e| e.at_s).collect::<Vec<_>>();
     let (cubic, bbr, other) = (times(1), times(2), times(3));
-    assert_eq!((cubic.len(), cubic[0], cubic[999]), (1000, 5.0, 1004.0), "the first five have gone");
+    assert_eq!((cubic.len(), cubic[0], cubic[999]), (1000, 5.0, 1004.0), "the oldest five are removed");
     assert_eq!((bbr.len(), other.len()), (3, 1));
 }
 
 #[test]
 fn deleted_entries_are_erased_from_the_file() {
-    let place = Place::new();
+    let place = TestFile::new();
     let secret = Entry { host: "secret.example.net".to_owned(), ..entry(10.0, 1) };
     let kept = Entry { path: path("192.0.2.8", "198.51.100.3"), ..entry(20.0, 2) };
     let mut archive = place.open();

@@ -1,4 +1,4 @@
-//! What is expected from what is kept. The predictors have tests of their own.
+//! Tests of the expectations that are derived from entries. The predictors have separate tests.
 
 use estimate::history::Value;
 
@@ -14,7 +14,7 @@ fn hourly(rates: &[u32]) -> Vec<Value> {
 
 #[test]
 fn entries_of_another_layer_or_quantity_are_ignored() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut archive = place.open();
     let test = entry(HOUR, 50 * MB);
     let available = Entry { quantity: Quantity::AvailableBandwidth, layer: Layer::Ip, ..entry(HOUR, 60 * MB) };
@@ -29,8 +29,8 @@ fn entries_of_another_layer_or_quantity_are_ignored() {
 }
 
 #[test]
-fn scores_are_kept_and_are_no_values() {
-    let place = Place::new();
+fn scores_are_stored_but_not_used_as_values() {
+    let place = TestFile::new();
     let mut archive = place.open();
     let by = |source, method: &str| Entry { source, method: method.to_owned(), ..entry(HOUR, 900 * MB) };
     let estimate = HistorySource::Estimate;
@@ -44,36 +44,36 @@ fn scores_are_kept_and_are_no_values() {
 }
 
 #[test]
-fn a_steady_path_is_expected_to_go_on() {
-    let place = Place::new();
+fn a_steady_path_is_expected_to_remain_steady() {
+    let place = TestFile::new();
     let mut archive = place.open();
     let all: Vec<Entry> = (0..10_u32).map(|i| entry(f64::from(i) * HOUR, 50 * MB)).collect();
     archive.add(&all).unwrap();
     let expected = |path, now_s| archive.expected(path, Quantity::BulkTransferCapacity, Layer::Payload, now_s).unwrap();
     let next = expected(&all[0].path, 10.0 * HOUR).unwrap();
     assert_eq!((next.rate_bps, next.samples, next.since_shift_s), (50e6, 10, None));
-    // About 1 % to either side after an hour, the gap between values, and 5 % after 25 hours.
+    // About 1 % to either side after one hour, the interval between the values, and 5 % after 25 hours.
     assert!((next.low_bps / 50e6 - 0.99).abs() < 1e-3, "{next:?}");
     let old = expected(&all[0].path, 34.0 * HOUR).unwrap();
     assert!((old.low_bps / 50e6 - 0.95).abs() < 2e-3, "{old:?}");
-    assert_eq!(expected(&all[0].path, -1.0), None, "nothing was known then");
+    assert_eq!(expected(&all[0].path, -1.0), None, "no entry precedes this time");
     assert_eq!(expected(&path("192.0.2.9", "198.51.100.3"), 10.0 * HOUR), None);
 }
 
 #[test]
-fn a_replay_tells_what_was_expected_and_where_levels_shifted() {
+fn a_replay_returns_expectations_and_level_shifts() {
     let values = hourly(&[100, 102, 98, 101, 99, 100, 50, 51, 49, 50, 50, 200, 202, 198]);
     let replay = replay(&values);
     assert_eq!(replay.shifts_s, [6.0 * HOUR, 11.0 * HOUR]);
-    let said: Vec<Option<f64>> = replay.expected.iter().map(|p| p.map(|p| p.rate_bps)).collect();
-    assert_eq!((said.len(), said[0]), (14, None));
-    // The first value of a new level is held against the old one.
-    assert!((said[6].unwrap() - 100.0).abs() < 3.0 && (said[10].unwrap() - 50.0).abs() < 2.0, "{said:?}");
+    let expected: Vec<Option<f64>> = replay.expected.iter().map(|p| p.map(|p| p.rate_bps)).collect();
+    assert_eq!((expected.len(), expected[0]), (14, None));
+    // The first value of a new level is still compared with the old level.
+    assert!((expected[6].unwrap() - 100.0).abs() < 3.0 && (expected[10].unwrap() - 50.0).abs() < 2.0, "{expected:?}");
 }
 
 #[test]
-fn a_level_of_one_value_was_none() {
-    // 97 begins the new level, is found to be an outlier of it, and so is 60 one value later.
+fn a_level_of_one_value_is_discarded() {
+    // 97 starts a new level and is then classified as its outlier; the same happens to 60 one value later.
     let values = hourly(&[100, 102, 98, 101, 97, 60, 20, 20]);
     assert_eq!(replay(&values[..7]).shifts_s, [5.0 * HOUR]);
     assert_eq!(replay(&values).shifts_s, [6.0 * HOUR]);

@@ -1,4 +1,4 @@
-//! What can happen to the file.
+//! Tests of the states of the file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::*;
-use crate::{ArchiveError, Filter, Place as Where};
+use crate::{ArchiveError, Filter, Place};
 
 fn count(archive: &Archive) -> usize {
     archive.entries(&Filter::default()).unwrap().len()
 }
 
-/// The words for the user: they name the file.
+/// Error text for the user, which must contain the path of the file.
 fn text_of(error: &ArchiveError, file: &Path) -> String {
     let text = error.to_string();
     assert!(text.contains(&file.display().to_string()), "{text}");
@@ -23,22 +23,22 @@ fn text_of(error: &ArchiveError, file: &Path) -> String {
 }
 
 #[test]
-fn directory_and_file_are_for_the_user_alone() {
+fn directory_and_file_have_permissions_for_their_owner_only() {
     let directory = tempfile::tempdir().unwrap();
     let inner = directory.path().join("data/longhaul");
     let file = inner.join("history.sqlite");
     Archive::open(&file).unwrap().add(&[entry(1.0, 1)]).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&inner), mode(inner.parent().unwrap()), mode(&file)), (0o700, 0o700, 0o600));
-    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "no journal is left");
+    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "no journal remains");
 }
 
 #[test]
-fn looking_makes_no_file() {
-    let place = Place::new();
+fn reading_creates_no_file() {
+    let place = TestFile::new();
     assert!(Archive::open_existing(&place.file).unwrap().is_none());
     assert!(!place.file.exists());
-    // What a process leaves that was killed before it had written anything.
+    // An empty file remains of a process that was killed before its first write.
     fs::write(&place.file, "").unwrap();
     assert!(Archive::open_existing(&place.file).unwrap().is_none());
     place.open().add(&[entry(1.0, 1)]).unwrap();
@@ -46,9 +46,9 @@ fn looking_makes_no_file() {
 }
 
 #[test]
-fn a_file_of_something_else_is_left_alone() {
-    let text = Place::new();
-    // More and less than the header of a database, which has 100 bytes.
+fn a_foreign_file_is_not_changed() {
+    let text = TestFile::new();
+    // Contents shorter and longer than the header of a database, which has 100 bytes.
     for content in ["x", &"no database ".repeat(1000)] {
         fs::write(&text.file, content).unwrap();
         for error in [Archive::open(&text.file).unwrap_err(), Archive::open_existing(&text.file).unwrap_err()] {
@@ -57,15 +57,15 @@ fn a_file_of_something_else_is_left_alone() {
         }
         assert_eq!(fs::read_to_string(&text.file).unwrap(), content);
     }
-    let other = Place::new();
+    let other = TestFile::new();
     Connection::open(&other.file).unwrap().execute_batch("CREATE TABLE bookmark (url TEXT)").unwrap();
     let error = Archive::open(&other.file).unwrap_err();
     assert!(matches!(error, ArchiveError::Foreign { .. }), "{error:?}");
 }
 
 #[test]
-fn a_newer_format_is_refused_and_left_alone() {
-    let place = Place::new();
+fn a_newer_format_is_refused_and_not_changed() {
+    let place = TestFile::new();
     let mut archive = place.open();
     archive.add(&[entry(1.0, 1)]).unwrap();
     archive.connection().pragma_update(None, "user_version", 2).unwrap();
@@ -79,8 +79,8 @@ fn a_newer_format_is_refused_and_left_alone() {
 
 #[test]
 fn two_writers_at_once_lose_nothing() {
-    let place = Place::new();
-    // Neither finds the tables made.
+    let place = TestFile::new();
+    // Both writers find an empty file.
     std::thread::scope(|scope| {
         for writer in 0..2_u32 {
             let place = &place;
@@ -96,8 +96,8 @@ fn two_writers_at_once_lose_nothing() {
 }
 
 #[test]
-fn one_that_does_not_let_go_is_told() {
-    let place = Place::new();
+fn a_persistent_lock_is_reported() {
+    let place = TestFile::new();
     let (holder, mut archive) = (place.open(), place.open());
     holder.connection().execute_batch("BEGIN IMMEDIATE").unwrap();
     archive.connection().busy_timeout(Duration::ZERO).unwrap();
@@ -109,40 +109,40 @@ fn one_that_does_not_let_go_is_told() {
 }
 
 #[test]
-fn a_writer_killed_in_mid_transaction_leaves_what_was_before() {
-    let place = Place::new();
+fn a_writer_killed_in_a_transaction_changes_nothing() {
+    let place = TestFile::new();
     let mut archive = place.open();
     let first: Vec<Entry> = (0..500).map(|i| entry(i.into(), 1)).collect();
     archive.add(&first).unwrap();
     let settled = fs::read(&place.file).unwrap();
-    // So little memory that the transaction reaches the file before its end.
+    // A small cache makes SQLite write to the file before the transaction ends.
     archive
         .connection()
         .execute_batch("PRAGMA cache_size = 5; BEGIN IMMEDIATE; UPDATE entry SET rate_bps = 2")
         .unwrap();
-    // What is on disk when the writer is killed now.
+    // Copy of the files on disk at the time of the simulated kill.
     let (after, name) = (place.directory.path().join("after"), "history.sqlite");
     fs::create_dir(&after).unwrap();
     for file in [name.to_owned(), format!("{name}-journal")] {
         fs::copy(place.directory.path().join(&file), after.join(&file)).unwrap();
     }
     let torn = after.join(name);
-    assert_ne!(fs::read(&torn).unwrap(), settled, "half written");
+    assert_ne!(fs::read(&torn).unwrap(), settled, "the transaction is incomplete");
     let mut reopened = Archive::open(&torn).unwrap();
     assert_eq!(reopened.entries(&Filter::default()).unwrap(), first);
     reopened.add(&[entry(1000.0, 3)]).unwrap();
     assert_eq!(count(&reopened), 501);
-    // One that ends without a word gives up what it had begun, too.
+    // Closing the connection without a commit also rolls the transaction back.
     drop(archive);
     assert_eq!(place.open().entries(&Filter::default()).unwrap(), first);
 }
 
 #[test]
-fn without_room_nothing_is_added() {
-    let place = Place::new();
+fn nothing_is_added_to_a_full_file() {
+    let place = TestFile::new();
     let mut archive = place.open();
     archive.add(&[entry(1.0, 1)]).unwrap();
-    // SQLite says the same (SQLITE_FULL) when the disk has no room.
+    // SQLite reports SQLITE_FULL here as well as for a full disk.
     let pages: i64 = archive.connection().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     archive.connection().pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     let many: Vec<Entry> = (0..500).map(|i| entry(i.into(), 2)).collect();
@@ -153,8 +153,8 @@ fn without_room_nothing_is_added() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_named() {
-    // Not even root makes a directory there.
+fn the_error_names_a_directory_that_cannot_be_created() {
+    // Not even root can create a directory there.
     let file = Path::new("/proc/longhaul/history.sqlite");
     let error = Archive::open(file).unwrap_err();
     assert!(matches!(error, ArchiveError::Make { .. }), "{error:?}");
@@ -166,8 +166,8 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn rows_that_no_longhaul_wrote_are_damage() {
-    let place = Place::new();
+fn invalid_rows_are_reported_as_damage() {
+    let place = TestFile::new();
     let mut archive = place.open();
     for change in ["direction = 'sideways'", "far = 'nowhere'", "quantity = ''"] {
         archive.forget(&entry(1.0, 1).path).unwrap();
@@ -181,19 +181,19 @@ fn rows_that_no_longhaul_wrote_are_damage() {
 }
 
 #[test]
-fn the_environment_says_where_it_is() {
+fn the_environment_selects_the_location() {
     let place = |variables: &[(&str, &str)]| {
         let found = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
-        Where::from_environment(found)
+        Place::from_environment(found)
     };
-    let file = |path: &str| Where::File(path.into());
+    let file = |path: &str| Place::File(path.into());
     let home = ("HOME", "/h");
     assert_eq!(place(&[home]), file("/h/.local/share/longhaul/history.sqlite"));
     assert_eq!(place(&[home, ("XDG_DATA_HOME", "/data")]), file("/data/longhaul/history.sqlite"));
-    assert_eq!(place(&[home, ("XDG_DATA_HOME", "data")]), place(&[home]), "a relative one is to be ignored");
+    assert_eq!(place(&[home, ("XDG_DATA_HOME", "data")]), place(&[home]), "a relative path is ignored");
     assert_eq!(place(&[home, ("XDG_DATA_HOME", "/data"), ("LONGHAUL_HISTORY", "x.db")]), file("x.db"));
     assert_eq!(place(&[home, ("LONGHAUL_HISTORY", "")]), place(&[home]));
-    assert_eq!(place(&[home, ("LONGHAUL_HISTORY", "off")]), Where::Off);
-    assert_eq!(place(&[]), Where::NoHome);
-    assert_eq!(place(&[("HOME", "")]), Where::NoHome);
+    assert_eq!(place(&[home, ("LONGHAUL_HISTORY", "off")]), Place::Off);
+    assert_eq!(place(&[]), Place::NoHome);
+    assert_eq!(place(&[("HOME", "")]), Place::NoHome);
 }

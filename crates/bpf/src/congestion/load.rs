@@ -13,30 +13,30 @@ use crate::{error, log};
 const FAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fast.bpf.o"));
 const HTCP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/htcp.bpf.o"));
 
-/// The kernel's names have so many letters at most (TCP_CA_NAME_MAX - 1).
-const LONGEST_NAME: usize = 15;
-/// Name of the map in `bpf/fast.bpf.c` and `bpf/htcp.bpf.c`, whose first member is the name.
+/// Maximum length of a congestion control's name (TCP_CA_NAME_MAX - 1).
+const NAME_LENGTH_MAX: usize = 15;
+/// Name of the struct_ops map in `bpf/fast.bpf.c` and `bpf/htcp.bpf.c`. The first member of its value is the name.
 const OPS: &str = "congestion_control";
 pub(super) const NAME_BYTES: usize = 16;
 
-/// Loads a congestion control, under a name that begins with that of its algorithm, and pins it in `directory`. From then on any program of
-/// this host may choose it (TCP_CONGESTION), also without privilege.
+/// Loads a congestion control under a name that starts with the name of its algorithm, and pins it in `directory`.
+/// Afterwards any process of this host can select it without privilege (TCP_CONGESTION).
 ///
 /// # Errors
-/// See [`CongestionError`]; nothing is left behind then.
+/// See [`CongestionError`]; after an error nothing remains loaded or pinned.
 pub fn load(directory: &Path, name: &str, settings: &Settings) -> Result<(), CongestionError> {
     check_name(name)?;
-    let place = directory.join(name);
+    let pin_directory = directory.join(name);
     if pins::is_active(directory, name) {
         return Err(CongestionError::Loaded { name: name.to_owned() });
     }
     check_btf()?;
-    log::listen();
+    log::capture();
     let mut object = open(name, settings).and_then(libbpf_rs::OpenObject::load).map_err(|e| load_error(name, &e))?;
     kernel::mount_bpf_file_system(Path::new(FILE_SYSTEM)).map_err(|e| refused("mounting the BPF file system", e))?;
-    // Of one that was killed in the midst.
+    // Removes the pins of a loader that was killed.
     pins::remove(directory, name);
-    fs::create_dir_all(&place).map_err(|e| refused("making a directory in the BPF file system", e))?;
+    fs::create_dir_all(&pin_directory).map_err(|e| refused("making a directory in the BPF file system", e))?;
     let registered = pin(&mut object, directory, name).and_then(|()| register(&mut object, name));
     if registered.is_err() {
         pins::remove(directory, name);
@@ -44,27 +44,27 @@ pub fn load(directory: &Path, name: &str, settings: &Settings) -> Result<(), Con
     registered
 }
 
-/// Whether the kernel describes its types, without which no program finds its fields.
+/// Fails if the kernel provides no BTF, without which programs cannot locate kernel fields.
 pub(crate) fn check_btf() -> Result<(), CongestionError> {
     if Path::new("/sys/kernel/btf/vmlinux").exists() { Ok(()) } else { Err(CongestionError::NoBtf) }
 }
 
-/// The object lacks what its source has: cannot happen to a build that passed its tests.
-pub(crate) fn broken(operation: &'static str) -> CongestionError {
+/// Error for an object that lacks a part of its source; a tested build never returns it.
+pub(crate) fn missing_part(operation: &'static str) -> CongestionError {
     CongestionError::system(operation, io::Error::from(io::ErrorKind::NotFound))
 }
 
 fn check_name(name: &str) -> Result<(), CongestionError> {
-    let wrong = |reason| Err(CongestionError::Name { name: name.to_owned(), reason });
-    // bpf_obj_name_cpy in kernel/bpf/syscall.c.
+    let invalid = |reason| Err(CongestionError::Name { name: name.to_owned(), reason });
+    // Same check as bpf_obj_name_cpy in kernel/bpf/syscall.c.
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.') {
-        return wrong("the kernel takes letters, digits, _ and . in it, as fast_a200");
+        return invalid("the kernel takes letters, digits, _ and . in it, as fast_a200");
     }
     if Algorithm::of_name(name).is_none() {
-        return wrong("it begins with that of its algorithm, fast or htcp, as fast_a200");
+        return invalid("it begins with that of its algorithm, fast or htcp, as fast_a200");
     }
-    if name.len() > LONGEST_NAME {
-        return wrong("it has at most 15 letters");
+    if name.len() > NAME_LENGTH_MAX {
+        return invalid("it has at most 15 letters");
     }
     Ok(())
 }
@@ -93,13 +93,13 @@ pub(super) fn is_settings(map: &OsStr) -> bool {
     map.to_string_lossy().ends_with(".rodata")
 }
 
-/// Before it is registered: a registration that no pin holds could be found by nobody.
+/// Pins the maps before registration, because a registration without a pin could not be found again.
 fn pin(object: &mut Object, directory: &Path, name: &str) -> Result<(), CongestionError> {
     let [ops, settings] = files(directory, name);
     for mut map in object.maps_mut() {
         let to = match map.name() {
-            known if known == OPS => &ops,
-            known if is_settings(known) => &settings,
+            found if found == OPS => &ops,
+            found if is_settings(found) => &settings,
             _ => continue,
         };
         map.pin(to).map_err(|e| refused("pinning it in the BPF file system", error::as_io(&e)))?;
@@ -110,11 +110,11 @@ fn pin(object: &mut Object, directory: &Path, name: &str) -> Result<(), Congesti
 fn register(object: &mut Object, name: &str) -> Result<(), CongestionError> {
     let mut maps = object.maps_mut();
     let Some(mut ops) = maps.find(|m| m.name() == OPS) else {
-        return Err(broken("finding the map of the program"));
+        return Err(missing_part("finding the map of the program"));
     };
     match ops.attach_struct_ops() {
         Ok(mut link) => {
-            // It is to outlive this process.
+            // The registration must outlive this process.
             link.disconnect();
             Ok(())
         }
@@ -134,7 +134,7 @@ pub(crate) fn load_error(name: &str, refusal: &libbpf_rs::Error) -> CongestionEr
     if source.kind() == io::ErrorKind::PermissionDenied {
         return CongestionError::Privilege { operation: "loading a BPF program" };
     }
-    // What libbpf says where the kernel has no such type, or map of it.
+    // Warning of libbpf for a kernel without this type or map type.
     if log.contains("tcp_congestion_ops is not found in kernel BTF") || source.kind() == io::ErrorKind::Unsupported {
         return CongestionError::TooOld { release };
     }

@@ -1,7 +1,8 @@
-//! Congestion controls of longhaul in the kernel: loading, listing, unloading.
+//! Loading, listing and unloading of longhaul's congestion controls in the kernel.
 //!
-//! Each is pinned in the BPF file system below a directory, by its name: `ops`, the map that holds the registration (BPF_MAP_TYPE_STRUCT_OPS),
-//! and `settings`, its parameters, frozen. That is all that is kept of it: what is listed is what the kernel has.
+//! Each congestion control is pinned in the BPF file system in a directory with its name: `ops`, the map that holds the
+//! registration (BPF_MAP_TYPE_STRUCT_OPS), and `settings`, its frozen parameters. There is no other state, so that a
+//! listing shows the state of the kernel.
 
 mod error;
 mod load;
@@ -14,17 +15,17 @@ use std::path::{Path, PathBuf};
 
 pub use error::CongestionError;
 pub use load::load;
-pub(crate) use load::{broken, check_btf, load_error, refused};
+pub(crate) use load::{check_btf, load_error, missing_part, refused};
 pub use pins::{Loaded, list, unfinished, unload};
 pub use registered::unpinned;
 
-/// Where those that `longhaul cc` loads are pinned.
-pub const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
+/// Directory in which `longhaul cc` pins congestion controls.
+pub const DIRECTORY: &str = "/sys/fs/bpf/longhaul/congestion";
 
-/// Where the BPF file system is mounted.
+/// Mount point of the BPF file system.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
-/// The files of one congestion control in a directory.
+/// Pinned files of one congestion control.
 fn files(directory: &Path, name: &str) -> [PathBuf; 2] {
     [directory.join(name).join(pins::OPS_FILE), directory.join(name).join("settings")]
 }

@@ -10,28 +10,29 @@ use super::load::refused;
 use super::{CongestionError, files, registered};
 use crate::error;
 
-/// State of a registration in the kernel's value of the map: a count, then the state (struct bpf_struct_ops_common_value).
+/// State of an active registration in the map's value: a reference count, then the state (struct
+/// bpf_struct_ops_common_value).
 pub(super) const IN_USE: u32 = 1;
-/// Name of the file that a registration is pinned as.
+/// Name of the pin of a registration.
 pub(super) const OPS_FILE: &str = "ops";
 
 /// A congestion control that longhaul has loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Its name.
+    /// Name of the congestion control.
     pub name: String,
-    /// Its algorithm and parameters; `None` when another version of longhaul, with other parameters, has loaded it.
+    /// Algorithm and parameters; `None` if another version of longhaul with other parameters loaded it.
     pub settings: Option<Settings>,
-    /// When it was loaded.
+    /// Time at which it was loaded.
     pub since: SystemTime,
-    /// Connections that use it, in all network namespaces, about.
+    /// Approximate number of connections that use it, in all network namespaces.
     pub users: u32,
 }
 
 /// Congestion controls that are loaded and pinned in `directory`, by name.
 ///
 /// # Errors
-/// No privilege.
+/// Missing privilege.
 pub fn list(directory: &Path) -> Result<Vec<Loaded>, CongestionError> {
     let mut all = Vec::new();
     for name in pinned(directory)? {
@@ -42,18 +43,18 @@ pub fn list(directory: &Path) -> Result<Vec<Loaded>, CongestionError> {
     Ok(all)
 }
 
-/// Names of those whose loader was killed before it was done, or is at work still: something is pinned in `directory`, and nothing registered.
-/// No connection can choose them, and they hold no program.
+/// Names with pins in `directory` but without a registration: their loader was killed or is still running. No
+/// connection can select them, and they hold no program.
 ///
 /// # Errors
-/// No privilege.
+/// Missing privilege.
 pub fn unfinished(directory: &Path) -> Result<Vec<String>, CongestionError> {
     let mut all = pinned(directory)?;
     all.retain(|name| !is_active(directory, name));
     Ok(all)
 }
 
-/// Names that have a directory, in order.
+/// Names of the subdirectories, sorted.
 fn pinned(directory: &Path) -> Result<Vec<String>, CongestionError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -65,8 +66,8 @@ fn pinned(directory: &Path) -> Result<Vec<String>, CongestionError> {
     Ok(names)
 }
 
-/// Unloads one, also one whose pins are gone. Connections that use it keep it until they end; no other can choose it. What a killed loader
-/// has left of one goes, too.
+/// Unloads a congestion control, including one whose pins are gone. Existing connections keep it until they end; new
+/// ones cannot select it. Pins of a killed loader are removed.
 ///
 /// # Errors
 /// No congestion control of that name is pinned in `directory` or registered without pins, or the privilege is missing.
@@ -76,7 +77,7 @@ pub fn unload(directory: &Path, name: &str) -> Result<(), CongestionError> {
     }
     match open(directory, name) {
         Ok(map) => unregister(&map)?,
-        // Its loader was killed before it was pinned.
+        // The loader was killed before it pinned the map.
         Err(e) if e.kind() == ErrorKind::NotFound => {}
         Err(e) => return Err(refused("opening what is pinned", error::as_io(&e))),
     }
@@ -95,14 +96,14 @@ pub(super) fn is_active(directory: &Path, name: &str) -> bool {
     registration(directory, name).ok().flatten().is_some_and(|r| r.state == IN_USE)
 }
 
-/// Takes the pins away. A map that is registered must be unregistered before.
+/// Removes the pins. A registered map must be unregistered first.
 pub(super) fn remove(directory: &Path, name: &str) {
     for file in files(directory, name) {
-        // What is not there need not go; what cannot go is found by the next one.
+        // A missing file needs no removal, and a later call retries a failed one.
         let _ = fs::remove_file(file);
     }
     let _ = fs::remove_dir(directory.join(name));
-    // Only if they are empty, so never while another is loaded.
+    // `remove_dir` fails while another congestion control is loaded, because the directory is not empty.
     let _ = fs::remove_dir(directory);
     let _ = directory.parent().map(fs::remove_dir);
 }
@@ -126,14 +127,14 @@ fn registration(directory: &Path, name: &str) -> Result<Option<Registration>, Co
     Ok(value(&map).and_then(|v| registration_in(&v)))
 }
 
-/// The only value of a map.
+/// The single value of a map.
 pub(super) fn value(map: &MapHandle) -> Option<Vec<u8>> {
     map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()
 }
 
 pub(super) fn registration_in(value: &[u8]) -> Option<Registration> {
     let word = |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
-    // The registration is one of them.
+    // The registration itself holds one reference.
     Some(Registration { users: word(0)?.saturating_sub(1), state: word(4)? })
 }
 

@@ -1,5 +1,5 @@
-//! What the kernel has, found by number. Pins go with the mount namespace that they were made in (`ip netns exec` makes one for each
-//! program), registrations do not: they hold for the whole host.
+//! Registered congestion controls, found by map id. Pins belong to the mount namespace in which they were created (`ip
+//! netns exec` creates one per program). Registrations are valid for the whole host.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,12 +17,13 @@ use super::load::{NAME_BYTES, is_settings};
 use super::pins::{self, IN_USE, Loaded, OPS_FILE};
 use super::{CongestionError, FILE_SYSTEM};
 
-/// Those that are registered and pinned nowhere that this process sees. Without the right to look (CAP_SYS_ADMIN), there are none.
+/// Congestion controls that are registered but not pinned in this mount namespace. The list is empty without
+/// CAP_SYS_ADMIN.
 pub fn unpinned() -> Vec<Loaded> {
     found().into_iter().map(|f| f.loaded).collect()
 }
 
-/// Unregisters one of [`unpinned`].
+/// Unregisters a congestion control of [`unpinned`].
 pub(super) fn unload(name: &str) -> Result<(), CongestionError> {
     match found().into_iter().find(|f| f.loaded.name == name) {
         Some(found) => pins::unregister(&found.map),
@@ -42,10 +43,10 @@ fn found() -> Vec<Found> {
     let programs: Vec<ProgramInfo> =
         ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true)).collect();
     let maps = MapInfoIter::default().filter(|m| m.ty == MapType::StructOps && !pinned.contains(&m.id));
-    maps.filter_map(|m| look(MapHandle::from_map_id(m.id).ok()?, &layout, &programs)).collect()
+    maps.filter_map(|m| inspect_map(MapHandle::from_map_id(m.id).ok()?, &layout, &programs)).collect()
 }
 
-/// Ids of the maps that are pinned in the layout of [`super::files`], in any directory.
+/// Collects the ids of maps that are pinned in the layout of [`super::files`], in any directory.
 fn collect_pinned(directory: &Path, into: &mut BTreeSet<u32>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
@@ -56,10 +57,10 @@ fn collect_pinned(directory: &Path, into: &mut BTreeSet<u32>) {
     }
 }
 
-/// Where the parts are in the kernel's value of the map.
+/// Offsets of members in the map's value.
 struct Layout {
     name: usize,
-    /// The kernel puts the number of the program there.
+    /// Offset of `ssthresh`, where the kernel stores the program id.
     ssthresh: usize,
 }
 
@@ -73,7 +74,7 @@ impl Layout {
     }
 }
 
-/// Bytes before a member.
+/// Offset of a member in bytes.
 fn offset(of: &Struct<'_>, name: &str) -> Option<usize> {
     let member = of.iter().find(|m| m.name == Some(OsStr::new(name)))?;
     match member.attr {
@@ -82,9 +83,9 @@ fn offset(of: &Struct<'_>, name: &str) -> Option<usize> {
     }
 }
 
-/// The congestion control that a map registers, if it is longhaul's: its name starts with that of an algorithm, and
-/// its program has that name, too.
-fn look(map: MapHandle, layout: &Layout, programs: &[ProgramInfo]) -> Option<Found> {
+/// Congestion control that a map registers, if it is longhaul's: its name and the name of its program start with the
+/// name of an algorithm.
+fn inspect_map(map: MapHandle, layout: &Layout, programs: &[ProgramInfo]) -> Option<Found> {
     let value = pins::value(&map)?;
     let registration = pins::registration_in(&value).filter(|r| r.state == IN_USE)?;
     let name = value.get(layout.name..layout.name + NAME_BYTES)?.split(|b| *b == 0).next()?;

@@ -1,4 +1,5 @@
-//! The programs and their reference in crate `congestion`, fed the same: windows are equal to the packet. And the programs registered.
+//! Comparison of the programs with their reference in crate `congestion` on equal input, packet by packet, and tests of
+//! registration.
 
 mod registration;
 mod replay;

@@ -1,4 +1,4 @@
-//! Ethernet frames, byte by byte after the RFCs.
+//! Ethernet frames as defined by the RFCs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,11 +15,11 @@ pub(super) struct Frame {
     pub(super) to_port: u16,
     pub(super) protocol: u8,
     pub(super) dscp: u8,
-    /// The flags and offset of IPv4.
+    /// Flags and fragment offset of IPv4.
     pub(super) fragment: u16,
     /// 32-bit words of IPv4 options.
     pub(super) options: u8,
-    /// Extension headers of IPv6: their numbers and bytes; the first two of the bytes are filled in.
+    /// Extension headers of IPv6: number and bytes, of which the builder fills the first two.
     pub(super) extensions: Vec<(u8, Vec<u8>)>,
     /// EtherTypes of VLAN tags.
     pub(super) tags: Vec<u16>,
@@ -46,14 +46,14 @@ impl Default for Frame {
 }
 
 impl Frame {
-    /// The same over IPv6, from 2001:db8::1 to 2001:db8::2.
+    /// The default frame over IPv6, from 2001:db8::1 to 2001:db8::2.
     pub(super) fn v6() -> Self {
         let address = |n| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
         Self { from: address(1), to: address(2), ..Self::default() }
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
-        // Not a group address, or the kernel takes the frame for a broadcast.
+        // The kernel would treat a group address as broadcast.
         let mut bytes = vec![2; 12];
         for tag in &self.tags {
             bytes.extend(tag.to_be_bytes());

@@ -1,128 +1,129 @@
-//! Events of `bpf/trace.bpf.c`, which has the same structures.
+//! Events of `bpf/trace.bpf.c`, which defines the same structures.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Something that happened to a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When, in nanoseconds of CLOCK_MONOTONIC.
+    /// Time in nanoseconds of CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// The kernel's number of the socket.
+    /// Socket cookie.
     pub cookie: u64,
-    /// State of the connection: 0 open, 1 disorder, 2 congestion window reduced, 3 recovery, 4 loss (enum tcp_ca_state).
+    /// Congestion state of the connection: 0 open, 1 disorder, 2 congestion window reduced, 3 recovery, 4 loss (enum
+    /// tcp_ca_state).
     pub state: u32,
-    /// The event.
-    pub what: What,
+    /// Kind and data of the event.
+    pub kind: EventKind,
 }
 
-/// Kind of an event, with its data.
+/// Kind of an event with its data.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
-    /// A connection is seen for the first time.
+pub enum EventKind {
+    /// First event of a connection.
     Flow(Flow),
-    /// A packet arrived; what was kept before it was acted on.
+    /// A packet arrived; the sample precedes its processing.
     Sample(Sample),
-    /// The state changed, to that of the event.
+    /// The congestion state changed to the state of the event.
     State(Sample),
-    /// Something was sent again.
+    /// A segment was retransmitted.
     Retransmission(Sample),
     /// The connection ended.
     End(Sample),
 }
 
-/// Whose events these are.
+/// Identity of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// This host's end.
+    /// Local address and port.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address and port.
     pub remote: SocketAddr,
-    /// Its congestion control.
+    /// Name of the congestion control.
     pub congestion_control: String,
 }
 
 /// State of a TCP connection; windows and counts in packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Bytes a second that pacing allows; `u64::MAX`: no pacing.
+    /// Pacing rate in bytes per second; `u64::MAX`: no pacing.
     pub pacing_rate: u64,
-    /// Bytes acknowledged in all.
+    /// Total bytes acknowledged.
     pub bytes_acked: u64,
     /// Congestion window.
     pub window: u32,
     /// Slow start threshold.
     pub threshold: u32,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub srtt_us: u32,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time.
     pub rttvar_us: u32,
-    /// Smallest round trip of the last minutes (net.ipv4.tcp_min_rtt_wlen).
+    /// Smallest round-trip time within net.ipv4.tcp_min_rtt_wlen (default 5 minutes).
     pub min_rtt_us: u32,
-    /// Packets sent and not acknowledged.
+    /// Packets sent and not cumulatively acknowledged.
     pub packets_out: u32,
-    /// Of those, selectively acknowledged.
+    /// Selectively acknowledged packets among `packets_out`.
     pub sacked_out: u32,
-    /// Of those, thought lost.
+    /// Packets among `packets_out` that are considered lost.
     pub lost_out: u32,
-    /// Of those, sent again.
+    /// Packets among `packets_out` that were retransmitted.
     pub retrans_out: u32,
-    /// Sent again in all.
+    /// Total retransmitted packets.
     pub total_retrans: u32,
-    /// Delivered in all.
+    /// Total delivered packets.
     pub delivered: u32,
-    /// Bytes of a segment.
+    /// Maximum segment size in bytes.
     pub mss: u32,
-    /// Window of the peer in bytes.
+    /// Receive window of the peer in bytes.
     pub peer_window: u32,
-    /// Packets of the last measured delivery.
+    /// Packets of the last delivery rate sample.
     pub rate_delivered: u32,
-    /// Its time.
+    /// Interval of the last delivery rate sample.
     pub rate_interval_us: u32,
-    /// The application sends less than it could.
+    /// Whether the application limits the sending rate.
     pub application_limited: bool,
-    /// The congestion window holds it back.
+    /// Whether the congestion window limits the sending rate.
     pub window_limited: bool,
-    /// State of one of longhaul's congestion controls.
+    /// State of a congestion control of longhaul.
     pub inner: Option<Inner>,
 }
 
-/// State that only the congestion control keeps.
+/// Private state of a congestion control.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Inner {
     /// FAST TCP.
     Fast {
-        /// Smallest round trip of the connection.
+        /// Smallest round-trip time of the connection.
         base_us: u32,
-        /// Mean round trip.
+        /// Mean round-trip time.
         average_us: u32,
-        /// Packets in flight when the packet acknowledged last was sent.
+        /// Packets in flight when the last acknowledged packet was sent.
         flight: u32,
-        /// Window that it goes to.
+        /// Target window.
         target: u32,
-        /// Whether the window rests.
+        /// Whether the window stays constant in this round.
         resting: bool,
     },
     /// H-TCP.
     Htcp {
-        /// Smallest smoothed round trip.
+        /// Smallest smoothed round-trip time.
         min_rtt_us: u32,
-        /// Largest, slowly forgotten.
+        /// Largest smoothed round-trip time, slowly decaying.
         max_rtt_us: u32,
-        /// Packets by which the window grows each round trip.
+        /// Increase of the window per round trip in packets.
         alpha: f64,
-        /// Factor of decrease.
+        /// Decrease factor.
         beta: f64,
-        /// Mean throughput in packets a second.
+        /// Mean throughput in packets per second.
         rate: u32,
-        /// Its largest value since the last congestion.
+        /// Maximum of `rate` since the last congestion event.
         max_rate: u32,
     },
 }
 
-/// Reads numbers one after the other.
-struct Words<'a>(&'a [u8]);
+/// Reader of consecutive native-endian numbers.
+struct Reader<'a>(&'a [u8]);
 
-impl Words<'_> {
+impl Reader<'_> {
     fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_at_checked(N)?;
         self.0 = rest;
@@ -144,26 +145,26 @@ impl Words<'_> {
 
 impl Event {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut words = Words(bytes);
-        let (time_ns, cookie) = (words.u64()?, words.u64()?);
-        let (kind, state) = (words.u32()?, words.u32()?);
-        let what = match kind {
-            0 => What::Flow(flow(&mut words)?),
-            1 => What::Sample(sample(&mut words)?),
-            2 => What::State(sample(&mut words)?),
-            3 => What::Retransmission(sample(&mut words)?),
-            4 => What::End(sample(&mut words)?),
+        let mut reader = Reader(bytes);
+        let (time_ns, cookie) = (reader.u64()?, reader.u64()?);
+        let (kind, state) = (reader.u32()?, reader.u32()?);
+        let kind = match kind {
+            0 => EventKind::Flow(flow(&mut reader)?),
+            1 => EventKind::Sample(sample(&mut reader)?),
+            2 => EventKind::State(sample(&mut reader)?),
+            3 => EventKind::Retransmission(sample(&mut reader)?),
+            4 => EventKind::End(sample(&mut reader)?),
             _ => return None,
         };
-        Some(Self { time_ns, cookie, state, what })
+        Some(Self { time_ns, cookie, state, kind })
     }
 }
 
-fn flow(words: &mut Words<'_>) -> Option<Flow> {
-    let (local, remote) = (words.bytes::<16>()?, words.bytes::<16>()?);
-    let (local_port, remote_port) = (words.u16()?, words.u16()?);
-    words.u32()?;
-    let name = words.bytes::<16>()?;
+fn flow(reader: &mut Reader<'_>) -> Option<Flow> {
+    let (local, remote) = (reader.bytes::<16>()?, reader.bytes::<16>()?);
+    let (local_port, remote_port) = (reader.u16()?, reader.u16()?);
+    reader.u32()?;
+    let name = reader.bytes::<16>()?;
     let name = name.split(|b| *b == 0).next().unwrap_or_default();
     let address = |bytes: [u8; 16]| -> IpAddr { Ipv6Addr::from(bytes).to_canonical() };
     Some(Flow {
@@ -173,34 +174,34 @@ fn flow(words: &mut Words<'_>) -> Option<Flow> {
     })
 }
 
-fn sample(words: &mut Words<'_>) -> Option<Sample> {
-    let (pacing_rate, bytes_acked) = (words.u64()?, words.u64()?);
+fn sample(reader: &mut Reader<'_>) -> Option<Sample> {
+    let (pacing_rate, bytes_acked) = (reader.u64()?, reader.u64()?);
     let mut sample = Sample {
         pacing_rate,
         bytes_acked,
-        window: words.u32()?,
-        threshold: words.u32()?,
-        srtt_us: words.u32()?,
-        rttvar_us: words.u32()?,
-        min_rtt_us: words.u32()?,
-        packets_out: words.u32()?,
-        sacked_out: words.u32()?,
-        lost_out: words.u32()?,
-        retrans_out: words.u32()?,
-        total_retrans: words.u32()?,
-        delivered: words.u32()?,
-        mss: words.u32()?,
-        peer_window: words.u32()?,
-        rate_delivered: words.u32()?,
-        rate_interval_us: words.u32()?,
+        window: reader.u32()?,
+        threshold: reader.u32()?,
+        srtt_us: reader.u32()?,
+        rttvar_us: reader.u32()?,
+        min_rtt_us: reader.u32()?,
+        packets_out: reader.u32()?,
+        sacked_out: reader.u32()?,
+        lost_out: reader.u32()?,
+        retrans_out: reader.u32()?,
+        total_retrans: reader.u32()?,
+        delivered: reader.u32()?,
+        mss: reader.u32()?,
+        peer_window: reader.u32()?,
+        rate_delivered: reader.u32()?,
+        rate_interval_us: reader.u32()?,
         application_limited: false,
         window_limited: false,
         inner: None,
     };
-    let limits = words.u32()?;
+    let limits = reader.u32()?;
     (sample.application_limited, sample.window_limited) = (limits & 1 != 0, limits & 2 != 0);
-    let kind = words.u32()?;
-    let mut inner = || words.u32();
+    let kind = reader.u32()?;
+    let mut inner = || reader.u32();
     let all = [inner()?, inner()?, inner()?, inner()?, inner()?, inner()?];
     sample.inner = match (kind, all) {
         (1, [base_us, average_us, flight, target, resting, _]) => {
@@ -220,12 +221,12 @@ fn sample(words: &mut Words<'_>) -> Option<Sample> {
 }
 
 impl Sample {
-    /// Packets in the network: sent, and neither acknowledged nor thought lost (RFC 6675's pipe).
+    /// Packets in flight: sent, and neither acknowledged nor considered lost (pipe of RFC 6675).
     pub fn in_flight(&self) -> u32 {
         self.packets_out.saturating_sub(self.sacked_out + self.lost_out) + self.retrans_out
     }
 
-    /// Rate of the last measured delivery in bits a second; `None` before the first.
+    /// Rate of the last delivery rate sample in bits per second; `None` before the first sample.
     pub fn delivery_bps(&self) -> Option<u64> {
         let bits = u64::from(self.rate_delivered) * u64::from(self.mss) * 8;
         (self.rate_interval_us > 0).then(|| bits * 1_000_000 / u64::from(self.rate_interval_us))

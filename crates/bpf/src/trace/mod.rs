@@ -1,4 +1,4 @@
-//! Changes in the kernel's TCP state of selected connections.
+//! Tracing of the kernel's TCP state of selected connections.
 
 mod event;
 
@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder};
 
-pub use event::{Event, Flow, Inner, Sample, What};
+pub use event::{Event, EventKind, Flow, Inner, Sample};
 
 use crate::congestion::CongestionError;
 use crate::{error, log};
 
 /// The compiled `bpf/trace.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o"));
-/// Bytes of a name of a congestion control (TCP_CA_NAME_MAX).
+/// Size of a congestion control's name (TCP_CA_NAME_MAX).
 const NAME_BYTES: usize = 16;
 
-/// Which connections, and how often.
+/// Selection of connections, and the sampling interval.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Minimum time between two samples of a connection; zero samples at every packet that arrives for it.
+    /// Minimum time between two samples of a connection; zero takes a sample at every received packet.
     pub interval: Duration,
-    /// This address at either end.
+    /// Local or remote address.
     pub address: Option<IpAddr>,
-    /// This port at either end.
+    /// Local or remote port.
     pub port: Option<u16>,
     /// Prefix of the name of the congestion control.
     pub congestion_control: Option<String>,
-    /// Only those that [`Tracer::choose`] names.
+    /// Only connections that [`Tracer::choose`] selects.
     pub by_cookie: bool,
 }
 
@@ -55,7 +55,7 @@ impl Filter {
     }
 }
 
-/// Programs at the kernel's tracepoints. They go with it, however the process ends.
+/// Programs attached to the kernel's tracepoints. They are detached with this value or with the process.
 #[derive(Debug)]
 pub struct Tracer {
     object: Object,
@@ -66,13 +66,13 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Starts to trace.
+    /// Attaches the programs.
     ///
     /// # Errors
-    /// No privilege (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN), no BTF, a kernel that refuses the programs.
+    /// Missing privilege (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN), missing BTF, or a kernel that rejects the programs.
     pub fn attach(filter: &Filter) -> Result<Self, CongestionError> {
         crate::congestion::check_btf()?;
-        log::listen();
+        log::capture();
         let object = open(filter).and_then(OpenObject::load).map_err(|e| crate::congestion::load_error("trace", &e))?;
         let failed = |e: libbpf_rs::Error| crate::congestion::refused("attaching the tracer", error::as_io(&e));
         let links = object.progs_mut().map(|p| p.attach()).collect::<Result<Vec<Link>, _>>().map_err(failed)?;
@@ -80,9 +80,9 @@ impl Tracer {
         let mut builder = RingBufferBuilder::new();
         let ring = {
             let map = object.maps().find(|m| m.name() == "events");
-            let map = map.ok_or_else(|| crate::congestion::broken("finding the tracer's ring"))?;
+            let map = map.ok_or_else(|| crate::congestion::missing_part("finding the tracer's ring"))?;
             let take = move |bytes: &[u8]| {
-                // A receiver that is gone reads no more.
+                // Sending fails only after the receiver was dropped.
                 if let Some(event) = Event::from_bytes(bytes) {
                     let _ = sender.send(event);
                 }
@@ -94,12 +94,12 @@ impl Tracer {
         Ok(Self { object, _links: links, ring, events, chosen: BTreeSet::new() })
     }
 
-    /// Waits for events and gives those that came.
+    /// Waits for events and returns the received ones.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Reading the ring buffer failed.
     pub fn poll(&self, timeout: Duration) -> Result<Vec<Event>, CongestionError> {
-        // A signal ends the wait: the caller looks at the time anyway.
+        // A signal interrupts the wait (EINTR); the caller checks the time afterwards.
         let polled = self.ring.poll_raw(timeout);
         if polled < 0 && polled != -4 {
             let source = std::io::Error::from_raw_os_error(-polled);
@@ -108,17 +108,17 @@ impl Tracer {
         Ok(self.events.try_iter().collect())
     }
 
-    /// With [`Filter::by_cookie`]: which connections, by the kernel's cookies of their sockets. Those that are no longer named are
-    /// followed until they end.
+    /// Selects connections by socket cookie, with [`Filter::by_cookie`]. Connections that are no longer selected are
+    /// traced until they end.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Updating the kernel's map failed.
     pub fn choose(&mut self, cookies: &BTreeSet<u64>) -> Result<(), CongestionError> {
         let failed = |e: libbpf_rs::Error| crate::congestion::refused("choosing connections", error::as_io(&e));
         let map = self.object.maps().find(|m| m.name() == "cookies");
-        let map = map.ok_or_else(|| crate::congestion::broken("finding the tracer's choice"))?;
-        for gone in self.chosen.difference(cookies) {
-            let _ = map.delete(&gone.to_ne_bytes());
+        let map = map.ok_or_else(|| crate::congestion::missing_part("finding the tracer's choice"))?;
+        for removed in self.chosen.difference(cookies) {
+            let _ = map.delete(&removed.to_ne_bytes());
         }
         for new in cookies.difference(&self.chosen) {
             map.update(&new.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
@@ -127,7 +127,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Events dropped because the ring buffer was full, since the start.
+    /// Number of events dropped since the start because the ring buffer was full.
     pub fn lost(&self) -> u64 {
         let bss = self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"));
         let value = bss.and_then(|m| m.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());

@@ -1,4 +1,5 @@
-//! Senders that always have data, one queue that drops from its tail, acknowledgements without delay of their own.
+//! Simulated bottleneck: senders with unlimited data, one queue with tail drop, and acknowledgements without queueing
+//! delay.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +9,7 @@ use congestion::{Ack, Connection, Fast, FastSettings, Htcp, HtcpSettings};
 pub(crate) enum Control {
     Fast(FastSettings, Fast),
     Htcp(HtcpSettings, Htcp),
-    /// One packet a round trip, half of the window on a loss (RFC 5681).
+    /// Increase by one packet per round trip, decrease by half on a loss (RFC 5681).
     Reno,
 }
 
@@ -25,15 +26,15 @@ impl Control {
 pub(crate) struct Sender {
     pub(crate) c: Connection,
     pub(crate) control: Control,
-    /// Round trip of the empty path.
+    /// Round-trip time of the empty path.
     pub(crate) base_us: u64,
     pub(crate) start_us: u64,
-    /// When acknowledged packets arrived.
+    /// Arrival times of acknowledged packets.
     pub(crate) acked_us: Vec<u64>,
     pub(crate) losses: u64,
     in_flight: u32,
     next: u64,
-    /// The recovery ends when this one is acknowledged.
+    /// Packet whose acknowledgement ends the recovery.
     recovered_by: u64,
 }
 
@@ -43,7 +44,7 @@ impl Sender {
         Self { c, control, base_us, start_us, acked_us, losses: 0, in_flight: 0, next: 1, recovered_by: 0 }
     }
 
-    /// Packets a second between two times.
+    /// Throughput in packets per second between two times.
     pub(crate) fn rate(&self, from_s: f64, to_s: f64) -> f64 {
         let of = |s: f64| self.acked_us.partition_point(|t| *t < (s * 1e6) as u64);
         (of(to_s) - of(from_s)) as f64 / (to_s - from_s)
@@ -118,16 +119,16 @@ enum Event {
     Lost(Packet),
 }
 
-/// A queue of a rate and a size in packets.
+/// A queue with a rate and a size in packets.
 pub(crate) struct Bottleneck {
     pub(crate) senders: Vec<Sender>,
     pub(crate) rate: f64,
     pub(crate) limit: f64,
-    /// Loses the packets with these numbers of the first sender, besides those that find the queue full.
+    /// Packet numbers of the first sender to drop, in addition to queue overflows.
     pub(crate) lose: Vec<u64>,
-    /// From a time on the path is longer by so much.
+    /// Time in ns, and the delay that is added to the path from then on.
     pub(crate) longer: Option<(u64, u64)>,
-    /// Time and packets in the queue, at every arrival.
+    /// Time and queue length in packets at every arrival.
     pub(crate) queue: Vec<(u64, f64)>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
@@ -183,7 +184,7 @@ impl Bottleneck {
         self.queue.push((ns / 1000, backlog));
         let chosen = at == 0 && self.lose.contains(&packet.number);
         if chosen || backlog >= self.limit {
-            // Told by the acknowledgements of those behind it.
+            // The acknowledgements of later packets indicate the loss.
             self.at(self.free_ns.max(ns) + around, Event::Lost(packet));
             return;
         }
@@ -191,7 +192,7 @@ impl Bottleneck {
         self.at(self.free_ns + around, Event::Acknowledged(packet));
     }
 
-    /// Mean of the packets in the queue between two times.
+    /// Mean queue length in packets between two times.
     pub(crate) fn mean_queue(&self, from_s: f64, to_s: f64) -> f64 {
         let within: Vec<f64> = self
             .queue

@@ -2,7 +2,7 @@ use congestion::{Ack, Connection, Fast, FastSettings};
 
 use crate::bottleneck::{Bottleneck, Control, Sender, jain};
 
-/// 1 Gb/s in packets of 9000 bytes, a tenth of it: 1389 packets a second.
+/// 100 Mb/s in packets of 9000 bytes: 1389 packets per second.
 const RATE: f64 = 1389.0;
 const BASE_US: u64 = 50_000;
 
@@ -11,7 +11,7 @@ fn with_alpha(alpha: u32) -> FastSettings {
 }
 
 #[test]
-fn alone_it_fills_the_path_and_keeps_alpha_packets_queued() {
+fn a_single_flow_fills_the_path_and_keeps_alpha_packets_queued() {
     for (alpha, base_us) in [(20, 20_000), (100, BASE_US), (50, 200_000)] {
         let sender = Sender::new(Control::fast(with_alpha(alpha)), base_us, 0);
         let mut path = Bottleneck::new(RATE, 1e9, vec![sender]);
@@ -19,15 +19,15 @@ fn alone_it_fills_the_path_and_keeps_alpha_packets_queued() {
         let (rate, queue) = (path.senders[0].rate(20.0, 40.0), path.mean_queue(20.0, 40.0));
         println!("alpha {alpha}, {base_us} us: {rate} of {RATE}, {queue} queued");
         assert!(rate > 0.98 * RATE, "{rate}");
-        // The bound of the issue; the window rule itself ends at alpha.
+        // The window rule converges to alpha packets.
         assert!((queue / f64::from(alpha) - 1.0).abs() < 0.15, "{queue} of {alpha}");
         assert_eq!(path.senders[0].losses, 0);
     }
 }
 
 #[test]
-fn flows_that_know_the_base_delay_share_alike_and_queue_alpha_each() {
-    // All begin at once, before there is a queue: each sees the empty path.
+fn flows_that_measured_the_base_delay_share_equally_and_queue_alpha_each() {
+    // All flows start at once on the empty path, so that each measures the true base delay.
     let senders = (0..5).map(|_| Sender::new(Control::fast(with_alpha(20)), BASE_US, 0)).collect();
     let mut path = Bottleneck::new(RATE, 1e9, senders);
     path.run(120.0);
@@ -38,7 +38,7 @@ fn flows_that_know_the_base_delay_share_alike_and_queue_alpha_each() {
     assert!((queue / 100.0 - 1.0).abs() < 0.15, "{queue} of 100");
 }
 
-/// The weakness that the literature reports: a late flow takes the queue of the others for propagation, and so gets more.
+/// A known weakness of FAST: a late flow includes the others' queue in its base delay, and gets a larger share.
 #[test]
 fn a_late_flow_overestimates_the_base_delay_and_takes_more() {
     let senders = vec![
@@ -50,15 +50,16 @@ fn a_late_flow_overestimates_the_base_delay_and_takes_more() {
     let (early, late) = (path.senders[0].rate(60.0, 100.0), path.senders[1].rate(60.0, 100.0));
     let queue = path.mean_queue(60.0, 100.0);
     println!("early {early}, late {late}, {queue} queued");
-    // Low, Peterson, Wang, "Understanding Vegas", 2002, section V: the late flow's error is the queue that it found, 50 packets,
-    // so it keeps 50 beyond those; in equilibrium x1 : x2 = 50 : (50 + 50 x2 / C), which makes x2 = 1.62 x1.
+    // Low, Peterson, Wang, "Understanding Vegas", 2002, section V. The late flow's base delay includes the existing
+    // queue of 50 packets, so that it keeps 50 packets beyond those. In equilibrium x1 : x2 = 50 : (50 + 50 x2 / C),
+    // and thus x2 = 1.62 x1.
     assert!((1.4..1.9).contains(&(late / early)), "{}", late / early);
     assert!(queue > 115.0, "more than 2 alpha: {queue}");
 }
 
-/// The other one: a longer route is taken for a queue, for good.
+/// A known weakness of FAST: it permanently treats a longer route as queueing delay.
 #[test]
-fn a_longer_route_is_taken_for_a_queue() {
+fn a_longer_route_counts_as_queueing_delay() {
     let sender = Sender::new(Control::fast(with_alpha(20)), 20_000, 0);
     let mut path = Bottleneck::new(RATE, 1e9, vec![sender]);
     path.longer = Some((20_000_000, 30_000));
@@ -66,12 +67,12 @@ fn a_longer_route_is_taken_for_a_queue() {
     let (before, after) = (path.senders[0].rate(10.0, 20.0), path.senders[0].rate(40.0, 60.0));
     println!("before {before}, after {after}");
     assert!(before > 0.98 * RATE);
-    // alpha = x (RTT - baseRTT), and nothing waits: 20 packets in 30 ms.
+    // alpha = x (RTT - baseRTT) without a queue: 20 packets in 30 ms.
     assert!((after / (20.0 / 0.030) - 1.0).abs() < 0.05, "{after}");
 }
 
 #[test]
-fn after_a_loss_it_has_the_path_again_within_seconds() {
+fn it_recovers_the_full_rate_within_seconds_of_a_loss() {
     let sender = Sender::new(Control::fast(with_alpha(50)), BASE_US, 0);
     let mut path = Bottleneck::new(RATE, 1e9, vec![sender]);
     path.lose = vec![20_000];
@@ -82,19 +83,19 @@ fn after_a_loss_it_has_the_path_again_within_seconds() {
 }
 
 #[test]
-fn one_loss_in_a_hundred_slows_it_and_does_not_stop_it() {
+fn a_loss_rate_of_one_percent_slows_it_but_does_not_stop_it() {
     let sender = Sender::new(Control::fast(with_alpha(50)), BASE_US, 0);
     let mut path = Bottleneck::new(RATE, 1e9, vec![sender]);
     path.lose = (1..2000).map(|n| n * 100).collect();
     path.run(60.0);
     let rate = path.senders[0].rate(20.0, 60.0);
     println!("{rate} of {RATE}");
-    // Mathis et al. 1997: sqrt(3/2) / sqrt(p) packets a round trip is what Reno gets: 245 a second.
+    // Mathis et al. 1997: Reno reaches sqrt(3/2) / sqrt(p) packets per round trip, here 245 packets per second.
     assert!(rate > 1.22 / 0.01_f64.sqrt() / 0.050, "{rate}");
 }
 
 #[test]
-fn while_the_application_holds_back_nothing_is_saved_up_for_later() {
+fn an_application_limited_window_does_not_grow() {
     let (settings, mut fast, mut c) = (FastSettings::default(), Fast::default(), Connection::new());
     c.window = 50;
     let mut acknowledge = |limited: bool, rtt_us: u32, packets: u32| {
@@ -105,10 +106,10 @@ fn while_the_application_holds_back_nothing_is_saved_up_for_later() {
         c.window
     };
     acknowledge(false, 40_000, 1);
-    // Twenty of fifty packets in flight and somebody else's queue, for five seconds.
+    // 20 of 50 packets in flight for five seconds, behind the queue of other traffic.
     let before = acknowledge(false, 45_000, 5000);
     assert!(before <= 50, "{before}");
-    // One round trip of a full window; a change of the window adds half of alpha at most.
+    // One round trip with a full window; a change increases the window by at most half of alpha.
     let after = acknowledge(true, 45_000, before);
     assert!(after <= before + settings.alpha / 2, "{after} after {before}");
 }

@@ -1,4 +1,4 @@
-//! What FAST TCP and H-TCP do on a bottleneck, in virtual time, against the figures that their papers promise.
+//! Behaviour of FAST TCP and H-TCP at a bottleneck in virtual time, compared with the figures in their papers.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests are tests too")]
 
 mod bottleneck;

@@ -33,7 +33,7 @@ pub enum ShapeError {
     Foreign {
         /// The device.
         device: String,
-        /// Its present traffic control.
+        /// Present traffic control of the device.
         what: String,
     },
     /// The present traffic control of the device cannot be saved and restored.
@@ -43,7 +43,7 @@ pub enum ShapeError {
     NotRestorable {
         /// The device.
         device: String,
-        /// Its present traffic control.
+        /// Present traffic control of the device.
         what: String,
         /// Reason why restoring failed in a trial.
         why: String,
@@ -51,7 +51,7 @@ pub enum ShapeError {
     /// A device with the name of the IFB device exists already.
     #[error("the device {name}, whose name the IFB device needs, exists and is not longhaul's: remove or rename it")]
     NameTaken {
-        /// Its name.
+        /// Name of the device.
         name: String,
     },
     /// Another process of longhaul changes the same device.
@@ -87,7 +87,7 @@ pub enum ShapeError {
         device: String,
         /// The difference or refusal.
         why: String,
-        /// Its present traffic control.
+        /// Present traffic control of the device.
         left: String,
     },
     /// The device was removed.

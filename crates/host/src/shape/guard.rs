@@ -6,21 +6,21 @@ use std::process::{Command, Stdio};
 use kernel::Netlink;
 use units::Duration;
 
-use super::journal::{Journal, Notes};
+use super::journal::{Journal, JournalFile};
 use super::{ShapeError, install, restore};
 use crate::state::Lock;
 
 /// Interval at which the guard checks whether it is still needed.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The hidden command of this binary that runs [`watch`].
 pub const COMMAND: [&str; 2] = ["shape", "guard"];
 
 /// Starts a guard in a separate process.
-pub(super) fn start(notes: &Notes, journal: &Journal) -> Result<(), ShapeError> {
+pub(super) fn start(journal_file: &JournalFile, journal: &Journal) -> Result<(), ShapeError> {
     let program = std::env::current_exe().map_err(ShapeError::system("finding this program's own file"))?;
     let spawned = Command::new(program)
         .args(COMMAND)
-        .args([notes.device(), &journal.id.to_string()])
+        .args([journal_file.device(), &journal.id.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -35,39 +35,39 @@ pub(super) fn start(notes: &Notes, journal: &Journal) -> Result<(), ShapeError> 
 /// The earlier traffic control could not be restored.
 pub fn watch(device: &str, id: u64) -> Result<(), ShapeError> {
     kernel::leave_session().map_err(ShapeError::system("leaving the session"))?;
-    let notes = Notes::of(device)?;
+    let journal_file = JournalFile::of(device)?;
     loop {
-        let Some(journal) = notes.read()?.filter(|j| j.id == id) else { return Ok(()) };
+        let Some(journal) = journal_file.read()?.filter(|j| j.id == id) else { return Ok(()) };
         let Some(deadline) = journal.deadline() else { return Ok(()) };
         let left = deadline.saturating_since(kernel::now());
         if !left.is_zero() {
-            kernel::sleep_for(left.min(LOOK_EVERY));
+            kernel::sleep_for(left.min(CHECK_INTERVAL));
             continue;
         }
-        match notes.lock() {
-            Ok(lock) => return undo_if_over(&notes, id, lock),
+        match journal_file.lock() {
+            Ok(lock) => return undo_if_expired(&journal_file, id, lock),
             // The holder of the lock may confirm or clear the policy.
-            Err(ShapeError::Busy { .. }) => kernel::sleep_for(LOOK_EVERY),
+            Err(ShapeError::Busy { .. }) => kernel::sleep_for(CHECK_INTERVAL),
             Err(e) => return Err(e),
         }
     }
 }
 
-fn undo_if_over(notes: &Notes, id: u64, lock: Lock) -> Result<(), ShapeError> {
-    let Some(journal) = notes.read()?.filter(|j| j.id == id) else { return Ok(()) };
+fn undo_if_expired(journal_file: &JournalFile, id: u64, lock: Lock) -> Result<(), ShapeError> {
+    let Some(journal) = journal_file.read()?.filter(|j| j.id == id) else { return Ok(()) };
     if journal.deadline().is_none_or(|at| at > kernel::now()) {
         return Ok(());
     }
-    end(notes, &journal, lock)
+    end(journal_file, &journal, lock)
 }
 
 /// Undoes an installation whose time limit has passed: restores the last confirmed policy, or the traffic control
 /// before longhaul.
-pub(super) fn end(notes: &Notes, journal: &Journal, lock: Lock) -> Result<(), ShapeError> {
+pub(super) fn end(journal_file: &JournalFile, journal: &Journal, lock: Lock) -> Result<(), ShapeError> {
     let unconfirmed = journal.confirm_by.is_some_and(|at| at <= kernel::now());
     if let (true, Some(previous)) = (unconfirmed, &journal.previous) {
         drop(lock);
-        return install::go_back(previous, journal.previous_until);
+        return install::reinstall(previous, journal.previous_until);
     }
-    restore::restore(&mut Netlink::open()?, notes, journal).map(drop)
+    restore::restore(&mut Netlink::open()?, journal_file, journal).map(drop)
 }

@@ -10,14 +10,14 @@ use shaping::{Device, Facilities, IFB_QUEUE, Plan, Policy, SidePlan};
 use tc::{Handle, Object, Operation, Tree};
 use units::{Duration, Instant};
 
-use super::journal::{Ifb, Journal, Notes, Saved};
+use super::journal::{Ifb, Journal, JournalFile, Saved};
 use super::observe::{self, Found};
 use super::{ShapeError, guard, rehearsal, restore};
 
 /// Offset between the index of a device and that of its IFB device: far above the indexes that the kernel assigns.
-const IFB_NUMBERS: u32 = 1_000_000_000;
+const IFB_INDEX_OFFSET: u32 = 1_000_000_000;
 /// Longest device name that Linux accepts, in bytes (IFNAMSIZ - 1).
-const LONGEST_NAME: usize = 15;
+const NAME_BYTES_MAX: usize = 15;
 
 /// Options of an installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub fn plan_here(policy: &Policy) -> Result<Plan, ShapeError> {
 }
 
 /// The plan of the installed policy.
-pub(super) fn plan_noted(journal: &Journal) -> Result<Plan, ShapeError> {
+pub(super) fn plan_of_journal(journal: &Journal) -> Result<Plan, ShapeError> {
     let mut netlink = Netlink::open()?;
     let device = observe::device(&mut netlink, &journal.device)?;
     plan_for(&journal.policy, &device, journal.facilities)
@@ -82,33 +82,33 @@ pub(super) fn plan_for(policy: &Policy, device: &Device, facilities: Facilities)
 /// The IFB device for incoming packets: with an Ethernet header if its device has one.
 fn ifb_of(device: &Device) -> Device {
     let name = format!("ifb-{}", device.name);
-    let name = if name.len() > LONGEST_NAME { format!("ifb-{}", device.index) } else { name };
-    Device { name, index: IFB_NUMBERS + device.index, ..device.clone() }
+    let name = if name.len() > NAME_BYTES_MAX { format!("ifb-{}", device.index) } else { name };
+    Device { name, index: IFB_INDEX_OFFSET + device.index, ..device.clone() }
 }
 
 /// A plan that was rehearsed where possible; the device is unchanged.
-struct Tried {
+struct RehearsedPlan {
     before: Option<Journal>,
     prepared: Prepared,
     journal: Journal,
     changes: Vec<Change>,
 }
 
-fn try_out(
+fn rehearse_plan(
     policy: &Policy,
     options: InstallOptions,
-    notes: &Notes,
+    journal_file: &JournalFile,
     found: &Found,
     netlink: &mut Netlink,
-) -> Result<Tried, ShapeError> {
-    let before = notes.read()?.filter(|j| j.index == found.device.index);
+) -> Result<RehearsedPlan, ShapeError> {
+    let before = journal_file.read()?.filter(|j| j.index == found.device.index);
     let prepared = prepare(policy, found, before.as_ref(), netlink)?;
     let journal = journal(&prepared, found, policy, before.as_ref(), options, netlink)?;
     let changes = changes(&prepared, found, before.as_ref(), netlink)?;
     if !changes.is_empty() {
         rehearse(&prepared, &policy.device)?;
     }
-    Ok(Tried { before, prepared, journal, changes })
+    Ok(RehearsedPlan { before, prepared, journal, changes })
 }
 
 /// Performs [`install`] without the change: returns the plan and the number of messages.
@@ -118,14 +118,14 @@ fn try_out(
 pub fn dry_run(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let tried = try_out(policy, options, &Notes::of(&policy.device)?, &found, &mut netlink)?;
-    let lifted = tried.lifts();
-    Ok(Installed { plan: tried.prepared.plan, changes: tried.changes.len(), lifted })
+    let rehearsed = rehearse_plan(policy, options, &JournalFile::of(&policy.device)?, &found, &mut netlink)?;
+    let lifted = rehearsed.cancels_time_limit();
+    Ok(Installed { plan: rehearsed.prepared.plan, changes: rehearsed.changes.len(), lifted })
 }
 
-impl Tried {
+impl RehearsedPlan {
     /// Whether the installation would cancel an earlier time limit.
-    fn lifts(&self) -> bool {
+    fn cancels_time_limit(&self) -> bool {
         self.before.as_ref().is_some_and(|j| j.deadline().is_some()) && self.journal.deadline().is_none()
     }
 }
@@ -135,38 +135,38 @@ impl Tried {
 /// # Errors
 /// See [`ShapeError`]; the device is restored unless the error states otherwise.
 pub fn install(policy: &Policy, options: InstallOptions) -> Result<Installed, ShapeError> {
-    let notes = Notes::of(&policy.device)?;
+    let journal_file = JournalFile::of(&policy.device)?;
     let mut netlink = Netlink::open()?;
     let found = observe::observe(&mut netlink, &policy.device)?;
-    let lock = notes.lock()?;
-    let tried = try_out(policy, options, &notes, &found, &mut netlink)?;
-    let lifted = tried.lifts();
-    let Tried { before, prepared, journal, changes } = tried;
-    notes.write(&journal)?;
+    let lock = journal_file.lock()?;
+    let rehearsed = rehearse_plan(policy, options, &journal_file, &found, &mut netlink)?;
+    let lifted = rehearsed.cancels_time_limit();
+    let RehearsedPlan { before, prepared, journal, changes } = rehearsed;
+    journal_file.write(&journal)?;
     if journal.deadline().is_some()
-        && let Err(e) = guard::start(&notes, &journal)
+        && let Err(e) = guard::start(&journal_file, &journal)
     {
-        before.as_ref().map_or_else(|| notes.remove(), |j| notes.write(j))?;
+        before.as_ref().map_or_else(|| journal_file.remove(), |j| journal_file.write(j))?;
         return Err(e);
     }
     let count = changes.len();
-    let outcome = carry_out(&mut netlink, &changes, &prepared.plan, &policy.device);
+    let outcome = apply_changes(&mut netlink, &changes, &prepared.plan, &policy.device);
     if let Err(why) = outcome {
-        let error = undo(&mut netlink, &notes, &journal, why);
+        let error = undo(&mut netlink, &journal_file, &journal, why);
         drop(lock);
         if let Some(before) = &before {
-            go_back(&before.policy, before.until)?;
+            reinstall(&before.policy, before.until)?;
         }
         return Err(error);
     }
     let journal = Journal { programs: [None; 2], ..journal };
     let journal = Journal { programs: programs_in_place(&mut netlink, &journal)?, ..journal };
-    notes.write(&journal)?;
+    journal_file.write(&journal)?;
     Ok(Installed { plan: prepared.plan, changes: count, lifted })
 }
 
 /// Reinstalls the earlier policy.
-pub(super) fn go_back(policy: &Policy, until: Option<Instant>) -> Result<(), ShapeError> {
+pub(super) fn reinstall(policy: &Policy, until: Option<Instant>) -> Result<(), ShapeError> {
     let for_time = until.map(|at| at.saturating_since(kernel::now()));
     install(policy, InstallOptions { for_time, ..InstallOptions::default() }).map(drop)
 }
@@ -180,7 +180,7 @@ pub fn install_for_good(policy: &Policy) -> Result<Plan, ShapeError> {
     let found = observe::observe(&mut netlink, &policy.device)?;
     let prepared = prepare(policy, &found, None, &mut netlink)?;
     let changes = changes(&prepared, &found, None, &mut netlink)?;
-    carry_out(&mut netlink, &changes, &prepared.plan, &policy.device)
+    apply_changes(&mut netlink, &changes, &prepared.plan, &policy.device)
         .map_err(|why| ShapeError::Undone { device: policy.device.clone(), why })?;
     Ok(prepared.plan)
 }
@@ -198,7 +198,7 @@ fn prepare(
     let by_necessity = plan_for(policy, &found.device, without).is_err();
     // Only a filter that still exists keeps its program.
     let in_place = |journal: &Journal| programs_in_place(netlink, journal);
-    let kept = before.filter(|j| same_programs(&j.policy, policy)).map_or(Ok([None; 2]), in_place)?;
+    let kept = before.filter(|j| need_same_programs(&j.policy, policy)).map_or(Ok([None; 2]), in_place)?;
     let load = |side: Option<&SidePlan>, kept: Option<u32>| -> Result<Option<Program>, bpf::BpfError> {
         match side {
             Some(SidePlan { rules: Some(rules), default, .. }) => Ok(Some(match kept {
@@ -227,7 +227,7 @@ fn load(rules: &[(Handle, shaping::Match)], default: Handle, policy: &Policy) ->
 }
 
 /// Whether two policies need the same programs: the existing one then keeps its flow state.
-fn same_programs(a: &Policy, b: &Policy) -> bool {
+fn need_same_programs(a: &Policy, b: &Policy) -> bool {
     let rules = |side: &Option<shaping::Side>| {
         side.as_ref().map(|s| (s.default, s.classes.iter().map(|c| c.matches.clone()).collect::<Vec<_>>()))
     };
@@ -288,7 +288,7 @@ fn saved(tree: &Tree, found: &Found, options: InstallOptions) -> Result<Vec<Save
     }
     let messages: Vec<tc::Message> =
         tree.operations_from(&Tree::default()).iter().map(|o| o.message(found.device.index)).collect();
-    rehearsal::brings_back(tree, &messages, found.device.index).map_err(|why| ShapeError::NotRestorable {
+    rehearsal::check_restoration(tree, &messages, found.device.index).map_err(|why| ShapeError::NotRestorable {
         device,
         what,
         why,
@@ -305,7 +305,7 @@ fn changes(
 ) -> Result<Vec<Change>, ShapeError> {
     let plan = with_programs(prepared);
     let ifb = before.and_then(|j| j.ifb.as_ref());
-    let ifb_there = match ifb {
+    let ifb_exists = match ifb {
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
     };
@@ -313,7 +313,7 @@ fn changes(
     let mut ifb_tree = Tree::default();
     if let Some(ingress) = &plan.ingress {
         let index = ingress.side.device.index;
-        if ifb_there {
+        if ifb_exists {
             ifb_tree = observe::traffic_control(netlink, index)?.0;
         } else {
             let name = ingress.side.device.name.clone();
@@ -327,7 +327,7 @@ fn changes(
     }
     changes.extend(on(found.device.index, own));
     if let (Some(journal), None) = (before, &plan.ingress) {
-        changes.extend(restore::without_ingress(journal, found, ifb_there)?);
+        changes.extend(restore::without_ingress(journal, found, ifb_exists)?);
     }
     if let (Some(journal), None) = (before, &plan.egress) {
         changes.extend(restore::without_egress(journal, found)?);
@@ -376,7 +376,7 @@ fn lacks_program(change: &Change) -> bool {
 }
 
 /// Applies the changes, reads back and compares; returns the first difference.
-fn carry_out(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &str) -> Result<(), String> {
+fn apply_changes(netlink: &mut Netlink, changes: &[Change], plan: &Plan, device: &str) -> Result<(), String> {
     netlink.change_all(changes).map_err(|e| e.to_string())?;
     let differences = differences(netlink, plan, device).map_err(|e| e.to_string())?;
     match differences.as_slice() {
@@ -408,9 +408,9 @@ pub(super) fn differences(netlink: &mut Netlink, plan: &Plan, device: &str) -> R
 }
 
 /// Reverts a failed change.
-fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) -> ShapeError {
+fn undo(netlink: &mut Netlink, journal_file: &JournalFile, journal: &Journal, why: String) -> ShapeError {
     let device = journal.device.clone();
-    match restore::restore(netlink, notes, journal) {
+    match restore::restore(netlink, journal_file, journal) {
         Ok(restore::Restored::DeviceGone) => ShapeError::Gone { device },
         Ok(restore::Restored::AsBefore) => ShapeError::Undone { device, why },
         Ok(restore::Restored::LeftAlone(left)) => ShapeError::Left { device, why, left },
@@ -421,8 +421,8 @@ fn undo(netlink: &mut Netlink, notes: &Notes, journal: &Journal, why: String) ->
 fn programs_in_place(netlink: &mut Netlink, journal: &Journal) -> Result<[Option<u32>; 2], ShapeError> {
     let egress = observe::program(&observe::traffic_control(netlink, journal.index)?.0);
     let ifb = journal.ifb.as_ref().filter(|_| journal.policy.ingress.is_some());
-    let there = netlink.links()?;
-    let ifb = ifb.filter(|ifb| there.iter().any(|d| d.index == ifb.index));
+    let existing = netlink.links()?;
+    let ifb = ifb.filter(|ifb| existing.iter().any(|d| d.index == ifb.index));
     let ingress = match ifb {
         Some(ifb) => observe::program(&observe::traffic_control(netlink, ifb.index)?.0),
         None => None,

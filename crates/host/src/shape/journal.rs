@@ -51,7 +51,7 @@ pub struct Journal {
 /// A device that longhaul created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ifb {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Index of the device.
     pub index: u32,
@@ -87,12 +87,12 @@ impl Journal {
 
 /// Location of the state file of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notes {
+pub struct JournalFile {
     path: PathBuf,
     device: String,
 }
 
-impl Notes {
+impl JournalFile {
     /// The state file of a device in the calling thread's network namespace.
     ///
     /// # Errors

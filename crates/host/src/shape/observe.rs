@@ -18,10 +18,10 @@ pub(super) struct Found {
 }
 
 /// Kinds of hardware with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK in linux/if_arp.h).
-const ETHERNET: u16 = 1;
-const LOOPBACK: u16 = 772;
+const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_LOOPBACK: u16 = 772;
 /// Default size of super-packets in bytes (GSO_LEGACY_MAX_SIZE).
-const SUPER_PACKET: u64 = 65_536;
+const SUPER_PACKET_BYTES_DEFAULT: u64 = 65_536;
 
 pub(super) fn observe(netlink: &mut Netlink, name: &str) -> Result<Found, ShapeError> {
     let device = device(netlink, name)?;
@@ -44,9 +44,9 @@ pub(super) fn described(found: &kernel::Device) -> Device {
         name: found.name.clone(),
         index: found.index,
         // The loopback device has an Ethernet header, too.
-        ethernet: matches!(found.hardware, ETHERNET | LOOPBACK),
+        ethernet: matches!(found.hardware, ARPHRD_ETHER | ARPHRD_LOOPBACK),
         mtu: found.mtu,
-        super_packet: found.gso_max_size.map_or(Bytes::new(SUPER_PACKET), |n| Bytes::new(u64::from(n))),
+        super_packet: found.gso_max_size.map_or(Bytes::new(SUPER_PACKET_BYTES_DEFAULT), |n| Bytes::new(u64::from(n))),
     }
 }
 

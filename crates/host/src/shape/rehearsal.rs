@@ -10,7 +10,7 @@ use units::Bytes;
 use super::observe;
 
 /// Runs `run` in a new network namespace; `None` when this process may not create one.
-fn elsewhere<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
+fn in_new_namespace<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
     let namespace = kernel::new_namespace().ok()?;
     thread::scope(|scope| {
         let inside = || {
@@ -42,7 +42,7 @@ pub(super) fn facilities(bpf: bool) -> Facilities {
         let add = Change::Tc { device: INDEX, operation: Operation::Add(Object::Qdisc(qdisc)) };
         Netlink::open().is_ok_and(|mut netlink| netlink.change_all(&[stage(INDEX), add]).is_ok())
     };
-    Facilities { fq_codel: elsewhere(attempt).unwrap_or(false), bpf }
+    Facilities { fq_codel: in_new_namespace(attempt).unwrap_or(false), bpf }
 }
 
 /// Applies changes to stand-ins for the devices with these indexes. Returns success when no rehearsal is possible.
@@ -54,11 +54,11 @@ pub(super) fn rehearse(devices: &[u32], changes: &[Change]) -> Result<(), Kernel
             devices.iter().map(|index| stage(*index)).chain(changes.iter().filter(own).cloned()).collect();
         netlink.change_all(&all)
     };
-    elsewhere(attempt).unwrap_or(Ok(()))
+    in_new_namespace(attempt).unwrap_or(Ok(()))
 }
 
 /// Checks that messages built from a tree restore the same tree; returns the reason if not.
-pub(super) fn brings_back(tree: &Tree, messages: &[Message], index: u32) -> Result<(), String> {
+pub(super) fn check_restoration(tree: &Tree, messages: &[Message], index: u32) -> Result<(), String> {
     let attempt = || {
         let mut netlink = Netlink::open().map_err(|e| e.to_string())?;
         let replay = messages.iter().map(|m| Change::Message { device: index, message: m.clone() });
@@ -71,5 +71,5 @@ pub(super) fn brings_back(tree: &Tree, messages: &[Message], index: u32) -> Resu
             Some(difference) => Err(format!("a trial restored it differently: {difference}")),
         }
     };
-    elsewhere(attempt).unwrap_or_else(|| Err("a trial needs CAP_SYS_ADMIN".to_owned()))
+    in_new_namespace(attempt).unwrap_or_else(|| Err("a trial needs CAP_SYS_ADMIN".to_owned()))
 }

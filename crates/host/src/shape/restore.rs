@@ -4,7 +4,7 @@ use kernel::{Change, Netlink};
 use tc::{Handle, Object, Operation, Qdisc, Tree};
 
 use super::ShapeError;
-use super::journal::{Journal, Notes, Saved};
+use super::journal::{Journal, JournalFile, Saved};
 use super::observe::{self, Found};
 
 /// Result of restoring a device.
@@ -19,29 +19,33 @@ pub enum Restored {
 }
 
 /// Undoes an installation; the caller holds the lock.
-pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -> Result<Restored, ShapeError> {
-    let ifb_there = match &journal.ifb {
+pub(super) fn restore(
+    netlink: &mut Netlink,
+    journal_file: &JournalFile,
+    journal: &Journal,
+) -> Result<Restored, ShapeError> {
+    let ifb_exists = match &journal.ifb {
         Some(ifb) => netlink.links()?.iter().any(|d| d.index == ifb.index && d.name == ifb.name),
         None => false,
     };
-    // By index: the device may have been renamed.
-    let there = netlink.links()?;
-    let Some(device) = there.iter().find(|d| d.index == journal.index) else {
-        if ifb_there {
+    // The device is found by index, because it may have been renamed.
+    let existing = netlink.links()?;
+    let Some(device) = existing.iter().find(|d| d.index == journal.index) else {
+        if ifb_exists {
             netlink.change_all(&remove_ifb(journal))?;
         }
-        notes.remove()?;
+        journal_file.remove()?;
         return Ok(Restored::DeviceGone);
     };
     let found = observe::observe(netlink, &device.name)?;
     let mut changes = Vec::new();
     let mut foreign = Vec::new();
-    if journal.policy.ingress.is_some() || ifb_there {
+    if journal.policy.ingress.is_some() || ifb_exists {
         if is_hook(&found.ingress, journal) || observe::is_empty(&found.ingress) {
-            changes.extend(without_ingress(journal, &found, ifb_there)?);
+            changes.extend(without_ingress(journal, &found, ifb_exists)?);
         } else {
             foreign.push(observe::describe(&found.ingress));
-            changes.extend(if ifb_there { remove_ifb(journal) } else { Vec::new() });
+            changes.extend(if ifb_exists { remove_ifb(journal) } else { Vec::new() });
         }
     }
     if journal.policy.egress.is_some() {
@@ -54,7 +58,7 @@ pub(super) fn restore(netlink: &mut Netlink, notes: &Notes, journal: &Journal) -
     if !changes.is_empty() {
         netlink.change_all(&changes)?;
     }
-    notes.remove()?;
+    journal_file.remove()?;
     Ok(if foreign.is_empty() { Restored::AsBefore } else { Restored::LeftAlone(foreign.join(", ")) })
 }
 
@@ -71,7 +75,7 @@ pub(super) fn without_egress(journal: &Journal, found: &Found) -> Result<Vec<Cha
 }
 
 /// The changes that remove longhaul's ingress hook and IFB device and restore the earlier traffic control.
-pub(super) fn without_ingress(journal: &Journal, found: &Found, ifb_there: bool) -> Result<Vec<Change>, ShapeError> {
+pub(super) fn without_ingress(journal: &Journal, found: &Found, ifb_exists: bool) -> Result<Vec<Change>, ShapeError> {
     let mut changes = Vec::new();
     if is_hook(&found.ingress, journal) {
         changes.extend(found.ingress.qdiscs.first().map(|hook| delete(journal.index, hook)));
@@ -80,7 +84,7 @@ pub(super) fn without_ingress(journal: &Journal, found: &Found, ifb_there: bool)
         return Ok(changes);
     }
     changes.extend(replay(&journal.before_ingress, journal.index)?);
-    if ifb_there {
+    if ifb_exists {
         changes.extend(remove_ifb(journal));
     }
     Ok(changes)

@@ -5,17 +5,17 @@ use shaping::{ClassPlan, Plan, SidePlan};
 use tc::{Object, Statistics};
 use units::Instant;
 
-use super::journal::{Journal, Notes};
+use super::journal::{Journal, JournalFile};
 use super::{ShapeError, install, observe};
 
 /// State of an installation.
 #[derive(Debug)]
-pub struct Standing {
-    /// What was noted.
+pub struct InstallationState {
+    /// Journal of the installation.
     pub journal: Journal,
-    /// What was planned.
+    /// Plan of the policy.
     pub plan: Plan,
-    /// What the kernel has otherwise, in words.
+    /// Differences between the kernel's state and the plan, as text.
     pub differences: Vec<String>,
 }
 
@@ -32,12 +32,12 @@ pub struct Reading {
 ///
 /// # Errors
 /// No policy is installed, or the state file cannot be read.
-pub fn standing(notes: &Notes) -> Result<Standing, ShapeError> {
-    let not_installed = || ShapeError::NotInstalled { device: notes.device().to_owned() };
-    let journal = notes.read()?.ok_or_else(not_installed)?;
-    let plan = install::plan_noted(&journal)?;
-    let differences = install::differences(&mut Netlink::open()?, &plan, notes.device())?;
-    Ok(Standing { journal, plan, differences })
+pub fn installation_state(journal_file: &JournalFile) -> Result<InstallationState, ShapeError> {
+    let not_installed = || ShapeError::NotInstalled { device: journal_file.device().to_owned() };
+    let journal = journal_file.read()?.ok_or_else(not_installed)?;
+    let plan = install::plan_of_journal(&journal)?;
+    let differences = install::differences(&mut Netlink::open()?, &plan, journal_file.device())?;
+    Ok(InstallationState { journal, plan, differences })
 }
 
 /// Reads the counters of a direction.

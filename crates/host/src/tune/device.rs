@@ -21,12 +21,12 @@ const GROUPS: [(Offload, FeatureSwitch, &[&str]); 3] = [
     (Offload::Gro, FeatureSwitch::Gro, &["rx-gro"]),
 ];
 
-/// Drivers that tell a speed, 10 Gb/s, and have no link that could have one.
-const SPEED_OF_NOTHING: [&str; 2] = ["veth", "tun"];
+/// Drivers of virtual devices that report a nominal speed of 10 Gb/s without a physical link.
+const DRIVERS_WITH_NOMINAL_SPEED: [&str; 2] = ["veth", "tun"];
 
 const CHECKSUMS: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 
-/// Reads what the kernel tells about a device; what it does not tell is absent.
+/// Reads the properties of a device; properties that the kernel does not report are absent.
 pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
     let ethtool = Ethtool::open()?;
     let features = ethtool.features(&link.name).unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
     };
     let sysfs = sysfs(link);
     let driver = ethtool.driver(&link.name).ok();
-    let is_virtual = driver.as_deref().is_some_and(|d| SPEED_OF_NOTHING.contains(&d));
+    let is_virtual = driver.as_deref().is_some_and(|d| DRIVERS_WITH_NOMINAL_SPEED.contains(&d));
     let rings = ethtool.rings(&link.name).ok().map(|r| Rings {
         receive: r.receive,
         receive_max: r.receive_max,
@@ -58,14 +58,14 @@ pub(super) fn read(link: &kernel::Device) -> Result<Device, TuneError> {
         lro: features.get("rx-lro").filter(|f| f.active || f.changeable).map(|f| f.active),
         tx_checksum: group(&features, CHECKSUMS),
         rings,
-        received_lost: received_lost(&link.name),
+        received_drops: received_drops(&link.name),
         interrupts: sysfs.as_deref().and_then(interrupts),
         rps: sysfs.as_deref().and_then(|p| masks(p, "rx-", "rps_cpus")),
         xps: sysfs.as_deref().and_then(|p| masks(p, "tx-", "xps_cpus")),
     })
 }
 
-/// Kinds of the disciplines on the way out, each once, in the kernel's order: the root first.
+/// Kinds of the egress disciplines, each once, in the kernel's order with the root first.
 fn kinds(objects: impl Iterator<Item = Object>) -> Vec<String> {
     let mut kinds = Vec::new();
     for object in objects {
@@ -86,7 +86,8 @@ fn group(features: &BTreeMap<String, DeviceFeature>, names: &[&str]) -> Option<O
     (!found.is_empty()).then_some(state)
 }
 
-/// The device's directory, if /sys shows this network namespace: it shows that of whoever mounted it.
+/// Directory of the device in sysfs, if /sys shows this network namespace. It shows the namespace of the process that
+/// mounted it.
 fn sysfs(link: &kernel::Device) -> Option<PathBuf> {
     let directory = Path::new("/sys/class/net").join(&link.name);
     let reads = |file: &str| fs::read_to_string(directory.join(file)).ok().map(|t| t.trim().to_owned());
@@ -95,8 +96,8 @@ fn sysfs(link: &kernel::Device) -> Option<PathBuf> {
     is_it.then_some(directory)
 }
 
-/// Received packets that found no room: columns `drop` and `fifo` of /proc/net/dev.
-fn received_lost(device: &str) -> Option<u64> {
+/// Received packets dropped for lack of buffers: columns `drop` and `fifo` of /proc/net/dev.
+fn received_drops(device: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
     let line = text.lines().find_map(|l| l.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     let mut columns = line.split_whitespace().skip(3);
@@ -104,7 +105,7 @@ fn received_lost(device: &str) -> Option<u64> {
     Some(next()? + next()?)
 }
 
-/// Interrupts by message (MSI) of the device, or, on a virtual bus, of the device above it.
+/// Message-signalled interrupts (MSI) of the device, or, on a virtual bus, of its parent device.
 fn interrupts(directory: &Path) -> Option<Vec<Interrupt>> {
     let places = ["device/msi_irqs", "device/../msi_irqs"];
     let listed = places.iter().find_map(|place| fs::read_dir(directory.join(place)).ok())?;
@@ -119,7 +120,7 @@ fn interrupts(directory: &Path) -> Option<Vec<Interrupt>> {
     Some(numbers.into_iter().filter_map(interrupt).collect())
 }
 
-/// A file of each queue, in the order of their names.
+/// Content of a file of each queue, ordered by queue name.
 fn masks(directory: &Path, queues: &str, file: &str) -> Option<Vec<String>> {
     let listed = fs::read_dir(directory.join("queues")).ok()?;
     let mut paths: Vec<PathBuf> = listed

@@ -29,7 +29,7 @@ pub enum TuneError {
     /// A journal that this version cannot parse.
     #[error("cannot read the journal {}: {why}; nothing was changed", path.display())]
     Journal {
-        /// Its path.
+        /// Path of the journal.
         path: PathBuf,
         /// The fault.
         why: String,

@@ -7,10 +7,10 @@ use units::Bytes;
 use super::{TuneError, device, machine};
 
 /// A variable that exists only in the machine's first network namespace (net/core/sysctl_net_core.c).
-const HOST_ONLY: &str = "net.core.netdev_max_backlog";
+const HOST_ONLY_KEY: &str = "net.core.netdev_max_backlog";
 
-/// Variables that the rules read and that have no row, or one without a change.
-const ALSO_READ: &[&str] = &[
+/// Variables that the rules read and that have no row, or a row without a change.
+const READ_ONLY_KEYS: &[&str] = &[
     "net.ipv4.tcp_adv_win_scale",
     "net.ipv4.tcp_available_congestion_control",
     "net.core.rmem_default",
@@ -19,7 +19,7 @@ const ALSO_READ: &[&str] = &[
 
 /// Whether the calling thread is in the machine's first network namespace, to which all settings belong.
 pub fn is_host() -> bool {
-    kernel::sysctl_access(HOST_ONLY).is_ok_and(|a| a != SysctlAccess::Missing)
+    kernel::sysctl_access(HOST_ONLY_KEY).is_ok_and(|a| a != SysctlAccess::Missing)
 }
 
 /// Devices other than loopback, in the kernel's order.
@@ -45,7 +45,7 @@ pub fn pick_device(name: Option<&str>) -> Result<Option<tuning::Device>, TuneErr
     }
     let candidates = links.iter().filter(|d| d.operational && d.name != "lo");
     let read: Result<Vec<_>, TuneError> = candidates.map(device::read).collect();
-    // The first of equals, so that the choice is the same each time.
+    // `rev` selects the first of equal devices, so that the choice is stable.
     Ok(read?.into_iter().rev().max_by_key(|d| d.speed))
 }
 
@@ -53,7 +53,7 @@ pub fn pick_device(name: Option<&str>) -> Result<Option<tuning::Device>, TuneErr
 /// such.
 pub fn gather(device: Option<tuning::Device>) -> Facts {
     let first = is_host();
-    let keys = tuning::sysctls().chain(ALSO_READ.iter().copied());
+    let keys = tuning::sysctls().chain(READ_ONLY_KEYS.iter().copied());
     let sysctls: BTreeMap<String, Reading> = keys.map(|key| (key.to_owned(), sysctl(key, first))).collect();
     Facts {
         sysctls,

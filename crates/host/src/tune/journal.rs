@@ -39,7 +39,7 @@ struct Entry {
 const FORMAT: u32 = 1;
 
 impl Journal {
-    /// One without changes, for the namespace that the calling thread is in.
+    /// Creates an empty journal for the namespace of the calling thread.
     fn new() -> Self {
         Self { format: FORMAT, network: Identity::own(), entries: Vec::new() }
     }

@@ -1,18 +1,18 @@
-//! Facts about the machine, from files.
+//! Facts about the machine from /proc, /sys and the module lists.
 
 use std::fs;
 
 use units::Bytes;
 
-/// Major and minor number of the kernel; 0.0 where unknown, so that the older rules apply.
+/// Major and minor version of the kernel; 0.0 if unknown, so that the rules for older kernels apply.
 pub(super) fn version() -> (u32, u32) {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Whether `fq` is in the kernel or among its modules. A name in its symbols tells of what is loaded, the lists of modules of what
-/// could be.
+/// Whether `fq` is built into the kernel or available as a module. The kernel's symbols list loaded code, and the
+/// module lists contain available modules.
 pub(super) fn has_fq() -> Option<bool> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let directory = format!("/lib/modules/{}", release.trim());
@@ -22,11 +22,11 @@ pub(super) fn has_fq() -> Option<bool> {
     }
     let symbols = fs::read_to_string("/proc/kallsyms").ok()?;
     let loaded = has_symbol(&symbols, "fq_enqueue");
-    // Symbols of a discipline that every kernel has: without it the list is not whole.
+    // The list of symbols is complete only if it has the symbols of a discipline that every kernel has.
     let is_whole = has_symbol(&symbols, "pfifo_fast_enqueue");
     match (loaded, lists.iter().flatten().count(), is_whole) {
         (true, _, _) => Some(true),
-        // A kernel without modules has all it can have.
+        // In a kernel without modules all disciplines are built in.
         (false, 2, true) => Some(false),
         (false, 0, true) if !std::path::Path::new("/proc/modules").exists() => Some(false),
         _ => None,
@@ -37,7 +37,7 @@ fn has_symbol(symbols: &str, name: &str) -> bool {
     symbols.lines().any(|line| line.split_whitespace().nth(2) == Some(name))
 }
 
-/// All memory of the machine.
+/// Total memory of the machine.
 pub(super) fn memory() -> Option<Bytes> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
@@ -45,7 +45,7 @@ pub(super) fn memory() -> Option<Bytes> {
     Some(Bytes::new(kib * 1024))
 }
 
-/// Bytes of a page.
+/// Page size in bytes.
 pub(super) fn page() -> u64 {
     kernel::page_bytes()
 }

@@ -18,12 +18,12 @@ const HEAD: &str = "# Written by `longhaul tune apply --persist`; `longhaul tune
 pub struct Persistent(PathBuf);
 
 impl Persistent {
-    /// The file at this place; [`PERSISTENT`] but for tests.
+    /// The file at this path; [`PERSISTENT`] except in tests.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Its path.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.0
     }

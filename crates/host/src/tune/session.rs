@@ -19,7 +19,7 @@ impl Session {
     ///
     /// # Errors
     /// The caller may not change networks, another process changes them, or the journal cannot be read.
-    pub fn begin(directory: &Path) -> Result<Self, TuneError> {
+    pub fn open(directory: &Path) -> Result<Self, TuneError> {
         if !kernel::may_change_networks() {
             return Err(TuneError::Unprivileged);
         }
@@ -43,7 +43,7 @@ impl Session {
         &mut self,
         changes: &[Change],
         persist: Option<&Persistent>,
-        tell: &mut dyn FnMut(TuneChange),
+        report: &mut dyn FnMut(TuneChange),
     ) -> Result<bool, TuneError> {
         if let Some(file) = persist {
             if !is_host() {
@@ -57,27 +57,28 @@ impl Session {
         self.place.write(&self.journal)?;
         for (at, change) in changes.iter().enumerate() {
             if let Err(e) = write(&change.setting, &change.after) {
-                tell(outcome(change, ChangeOutcome::Failed, Some(e.to_string())));
-                self.take_back(&changes[..=at], was, tell)?;
+                report(outcome(change, ChangeOutcome::Failed, Some(e.to_string())));
+                self.revert(&changes[..=at], was, report)?;
                 return Ok(false);
             }
-            tell(outcome(change, ChangeOutcome::Applied, None));
+            report(outcome(change, ChangeOutcome::Applied, None));
         }
         if let Some(file) = persist {
             let all = self.journal.changes().unwrap_or_default();
             file.write(&all)?;
-            tell(about_file(file, ChangeOutcome::FileWritten, None));
+            report(about_file(file, ChangeOutcome::FileWritten, None));
         }
         Ok(true)
     }
 
     /// Reverts the changes of a failed call.
-    fn take_back(&mut self, made: &[Change], was: Journal, tell: &mut dyn FnMut(TuneChange)) -> Result<(), TuneError> {
+    fn revert(&mut self, made: &[Change], was: Journal, report: &mut dyn FnMut(TuneChange)) -> Result<(), TuneError> {
         // The kernel may hold a modified value of the failed change, so that value is not compared.
         let (failed, done) = made.split_last().map_or((None, made), |(last, rest)| (Some(last), rest));
-        let told: Vec<TuneChange> = failed.into_iter().map(set_back).chain(done.iter().rev().map(restore)).collect();
-        let all_back = told.iter().all(|t| t.outcome != ChangeOutcome::Failed);
-        told.into_iter().for_each(&mut *tell);
+        let reported: Vec<TuneChange> =
+            failed.into_iter().map(set_back).chain(done.iter().rev().map(restore)).collect();
+        let all_back = reported.iter().all(|t| t.outcome != ChangeOutcome::Failed);
+        reported.into_iter().for_each(&mut *report);
         if all_back {
             self.journal = was;
             self.place.write(&self.journal)?;
@@ -91,16 +92,16 @@ impl Session {
     ///
     /// # Errors
     /// The journal cannot be read or written.
-    pub fn undo(&mut self, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
+    pub fn undo(&mut self, report: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
         let changes = self.journal.changes().unwrap_or_default();
         let (mut left, mut as_before) = (Vec::new(), true);
         for change in changes.iter().rev() {
-            let told = restore(change);
-            as_before &= matches!(told.outcome, ChangeOutcome::Restored | ChangeOutcome::AsBefore);
-            if told.outcome == ChangeOutcome::Failed {
+            let reported = restore(change);
+            as_before &= matches!(reported.outcome, ChangeOutcome::Restored | ChangeOutcome::AsBefore);
+            if reported.outcome == ChangeOutcome::Failed {
                 left.push(change.clone());
             }
-            tell(told);
+            report(reported);
         }
         self.journal.keep(&left);
         self.place.write(&self.journal)?;
@@ -112,16 +113,16 @@ impl Session {
 /// `persist`. Returns whether all original values are restored.
 ///
 /// # Errors
-/// As [`Session::begin`] and [`Session::undo`].
-pub fn undo(directory: &Path, file: &Persistent, tell: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
-    let mut session = Session::begin(directory)?;
+/// As [`Session::open`] and [`Session::undo`].
+pub fn undo(directory: &Path, file: &Persistent, report: &mut dyn FnMut(TuneChange)) -> Result<bool, TuneError> {
+    let mut session = Session::open(directory)?;
     // The file goes first: a restart in between must not apply the values again.
     if is_host() && file.remove()? {
         let note =
             (!session.is_changed()).then(|| "the values that it set at boot stay until the next restart".to_owned());
-        tell(about_file(file, ChangeOutcome::FileRemoved, note));
+        report(about_file(file, ChangeOutcome::FileRemoved, note));
     }
-    session.undo(tell)
+    session.undo(report)
 }
 
 /// Checks without a change whether the kernel would accept a write.

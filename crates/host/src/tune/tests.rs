@@ -9,7 +9,7 @@ use tuning::{Change, Offload, Setting};
 
 use super::*;
 
-/// Runs in a new network namespace; leaves a note where none can be made.
+/// Runs the test in a new network namespace; prints a note if none can be created.
 fn inside(test: impl FnOnce(&Path) + Send + 'static) {
     let Ok(namespace) = kernel::new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}")) else {
         return;
@@ -27,7 +27,7 @@ fn sysctl(key: &str, after: &str) -> Change {
     Change { before: read(&setting).unwrap(), setting, after: after.to_owned() }
 }
 
-/// The bytes of the kernel's file.
+/// Content of the kernel's file.
 fn bytes(name: &str) -> String {
     fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap()
 }
@@ -42,7 +42,7 @@ fn outcomes(changes: &[TuneChange]) -> Vec<(&str, ChangeOutcome)> {
 
 fn apply_all(directory: &Path, changes: &[Change]) -> Vec<TuneChange> {
     let mut outcomes = Vec::new();
-    Session::begin(directory).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
+    Session::open(directory).unwrap().apply(changes, None, &mut |c| outcomes.push(c)).unwrap();
     outcomes
 }
 
@@ -70,7 +70,7 @@ fn an_undo_restores_every_byte() {
         let restored = ChangeOutcome::Restored;
         assert_eq!(outcomes(&changes), [("net.ipv4.tcp_mtu_probing", restored), ("net.ipv4.tcp_rmem", restored)]);
         assert_eq!([bytes("tcp_rmem"), bytes("tcp_mtu_probing")], before);
-        assert_eq!(journals(directory), 0, "nothing is left to undo");
+        assert_eq!(journals(directory), 0, "no journal remains");
         assert_eq!(undo_all(directory), (true, Vec::new()));
     });
 }
@@ -80,7 +80,7 @@ fn a_killed_apply_is_undone_from_its_journal() {
     inside(|directory| {
         let before = [bytes("tcp_rmem"), bytes("tcp_mtu_probing")];
         apply_all(directory, &two());
-        // As if the process had been killed after the first of the two: the journal is written before any change.
+        // Simulates a process killed after the first of two changes: the journal is written before any change.
         fs::write("/proc/sys/net/ipv4/tcp_mtu_probing", &before[1]).unwrap();
         let (as_before, changes) = undo_all(directory);
         assert!(as_before);
@@ -123,7 +123,7 @@ fn a_failed_change_reverts_the_earlier_ones() {
         let [rmem, _] = two();
         let refused = sysctl("net.ipv4.tcp_congestion_control", "no_such_control");
         let mut changes = Vec::new();
-        let mut session = Session::begin(directory).unwrap();
+        let mut session = Session::open(directory).unwrap();
         assert!(!session.apply(&[rmem, refused], None, &mut |c| changes.push(c)).unwrap());
         assert!(changes.iter().any(|t| t.outcome == ChangeOutcome::Failed), "{changes:?}");
         assert_eq!(bytes("tcp_rmem"), before);
@@ -135,10 +135,10 @@ fn a_failed_change_reverts_the_earlier_ones() {
 #[test]
 fn only_one_process_at_a_time_changes_a_network() {
     inside(|directory| {
-        let first = Session::begin(directory).unwrap();
-        assert!(matches!(Session::begin(directory), Err(TuneError::Busy(_))));
+        let first = Session::open(directory).unwrap();
+        assert!(matches!(Session::open(directory), Err(TuneError::Busy(_))));
         drop(first);
-        Session::begin(directory).unwrap();
+        Session::open(directory).unwrap();
     });
 }
 
@@ -153,9 +153,9 @@ fn the_journal_of_an_ended_namespace_is_not_applied_to_its_successor() {
         let other = text.replace(&format!("\"cookie\": {cookie}"), &format!("\"cookie\": {}", cookie + 1));
         assert_ne!(text, other);
         fs::write(&path, other).unwrap();
-        assert!(!Session::begin(directory).unwrap().is_changed());
+        assert!(!Session::open(directory).unwrap().is_changed());
         fs::write(&path, "{\"format\": 1").unwrap();
-        let e = Session::begin(directory).unwrap_err().to_string();
+        let e = Session::open(directory).unwrap_err().to_string();
         assert!(e.contains("cannot read the journal") && e.contains("nothing was changed"), "{e}");
     });
 }
@@ -171,14 +171,14 @@ fn a_device_is_read_and_its_queue_and_offloads_are_changed_and_restored() {
         ip("link add pair0 txqueuelen 12000 type veth peer name pair1");
         ip("link set pair0 up");
         ip("link set pair1 up");
-        // The kernel notes the carrier in a worker of its own, when that gets a CPU.
+        // The kernel updates the carrier state asynchronously.
         let waiting = std::time::Instant::now();
         while !ip("link show pair0").contains("state UP") {
             assert!(waiting.elapsed().as_secs() < 5, "a veth has no carrier");
             kernel::sleep_for(std::time::Duration::from_millis(10));
         }
         let device = pick_device(None).unwrap().unwrap();
-        assert_eq!(device.speed, None, "veth tells 10 Gb/s, whatever it carries");
+        assert_eq!(device.speed, None, "veth reports a nominal speed of 10 Gb/s");
         assert_eq!((device.driver.as_deref(), device.mtu), (Some("veth"), 1500));
         assert!(device.interrupts.is_none(), "/sys shows another network");
         assert!(matches!(pick_device(Some("eth77")), Err(TuneError::NoDevice { .. })));
@@ -204,7 +204,7 @@ fn a_namespace_has_no_file_in_etc_and_distinguishes_host_settings() {
     inside(|directory| {
         assert!(!is_host());
         let file = Persistent::at(directory.join("90-longhaul.conf"));
-        let refused = Session::begin(directory).unwrap().apply(&two(), Some(&file), &mut |_| {});
+        let refused = Session::open(directory).unwrap().apply(&two(), Some(&file), &mut |_| {});
         assert!(matches!(refused, Err(TuneError::NotTheHost)));
         assert!(!file.path().exists());
         assert_eq!(bytes("tcp_mtu_probing"), "0\n", "nothing was changed");

@@ -18,7 +18,7 @@ use crate::tcp_info::{Segments, tcp_info};
 use crate::{KernelError, Op, enter_namespace};
 
 /// Length of struct inet_diag_msg (linux/inet_diag.h); attributes follow it.
-const HEADER: usize = 72;
+const HEADER_BYTES: usize = 72;
 
 /// A TCP connection.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +110,7 @@ fn connection(body: &[u8]) -> io::Result<Option<TcpConnection>> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "cannot parse the kernel's answer");
     let header = InetResponseHeader::parse(body).map_err(|_| damaged())?;
     let (mut info, mut control) = (None, String::new());
-    for attribute in NlasIterator::new(body.get(HEADER..).ok_or_else(damaged)?) {
+    for attribute in NlasIterator::new(body.get(HEADER_BYTES..).ok_or_else(damaged)?) {
         let attribute = attribute.map_err(|_| damaged())?;
         match attribute.kind() {
             INET_DIAG_INFO => info = Some(tcp_info(attribute.value())),

@@ -65,7 +65,7 @@ pub struct Device {
     /// queues.
     pub carrier: bool,
     /// The device is operational: up, with a carrier and an attached queue (RFC 2863 states up and unknown). If the
-    /// other end of a pair came up last, the kernel reaches this state some time after `up` and silently drops
+    /// other end of a pair is set up last, the kernel reaches this state some time after `up` and silently drops
     /// earlier packets.
     pub operational: bool,
     /// Hardware type (ARPHRD_* in linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none (TUN).

@@ -105,12 +105,12 @@ fn each_kind() -> Vec<Object> {
 #[test]
 fn an_applied_tree_matches_iproute2_and_reads_back_unchanged() {
     with_devices(|netlink, device| {
-        assert_eq!(found(netlink, device), Tree::default(), "an untouched device");
+        assert_eq!(found(netlink, device), Tree::default(), "an unmodified device");
         let wanted = Tree::planned(each_kind());
         netlink.change_all(&changes(device, wanted.operations_from(&Tree::default()))).unwrap();
-        let there = found(netlink, device);
-        assert_eq!(wanted.differences(&there), []);
-        assert_eq!(wanted.operations_from(&there), []);
+        let read_back = found(netlink, device);
+        assert_eq!(wanted.differences(&read_back), []);
+        assert_eq!(wanted.operations_from(&read_back), []);
         let shown = tc("qdisc show dev a");
         for line in [
             "r2q 10 default 0x30 direct_packets_stat 0 direct_qlen 77",
@@ -135,7 +135,7 @@ fn an_applied_tree_matches_iproute2_and_reads_back_unchanged() {
         }
         assert!(tc("filter show dev a ingress").contains("(Egress Redirect to device ifb-a) stolen"));
         // An empty plan restores the device's initial state.
-        netlink.change_all(&changes(device, Tree::default().operations_from(&there))).unwrap();
+        netlink.change_all(&changes(device, Tree::default().operations_from(&read_back))).unwrap();
         assert_eq!(found(netlink, device), Tree::default());
     });
 }
@@ -155,9 +155,9 @@ fn a_thousand_classes_with_leaves_and_filters_are_applied_in_one_call() {
         let planned = start.elapsed();
         netlink.change_all(&list).unwrap();
         let applied = start.elapsed() - planned;
-        let there = found(netlink, device);
+        let read_back = found(netlink, device);
         let read = start.elapsed() - applied - planned;
-        assert_eq!(wanted.differences(&there), []);
+        assert_eq!(wanted.differences(&read_back), []);
         let all = start.elapsed();
         println!(
             "{} changes: planned {planned:?}, made {applied:?}, read {read:?}, with comparison {all:?}",
@@ -238,11 +238,11 @@ fn any_tree_can_be_changed_into_any_other() {
             operations += list.len();
             let made = netlink.change_all(&changes(device, list.clone()));
             made.unwrap_or_else(|e| panic!("step {step}: {e}\n{before:#?}\n{wanted:#?}\n{list:#?}"));
-            let there = found(netlink, device);
-            assert_eq!(wanted.differences(&there), [], "step {step}: {before:#?} {wanted:#?} {list:#?}");
-            assert_eq!(wanted.operations_from(&there), [], "step {step}");
+            let read_back = found(netlink, device);
+            assert_eq!(wanted.differences(&read_back), [], "step {step}: {before:#?} {wanted:#?} {list:#?}");
+            assert_eq!(wanted.operations_from(&read_back), [], "step {step}");
             // The tree that was read back is a valid plan.
-            assert_eq!(there.operations_from(&there), [], "step {step}");
+            assert_eq!(read_back.operations_from(&read_back), [], "step {step}");
         }
         println!("{operations} operations for 300 trees");
         let last = found(netlink, device);
@@ -259,10 +259,10 @@ fn one_changed_setting_is_one_operation() {
         let mut other = wanted.clone();
         other.classes[1].htb.ceiling = Rate::from_bps(199_000_000);
         other.filters.retain(|f| f.preference != 6);
-        let there = found(netlink, device);
-        let listed: Vec<String> = other.differences(&there).iter().map(ToString::to_string).collect();
+        let read_back = found(netlink, device);
+        let listed: Vec<String> = other.differences(&read_back).iter().map(ToString::to_string).collect();
         assert_eq!(listed[0], "class 1:10: ceiling wanted 199Mb/s, found 200Mb/s");
-        let list = other.operations_from(&there);
+        let list = other.operations_from(&read_back);
         let listed: Vec<String> = list.iter().map(ToString::to_string).collect();
         assert_eq!(listed, ["changing class 1:10", "deleting filter at 1: preference 6"]);
         netlink.change_all(&changes(device, list)).unwrap();
@@ -314,14 +314,14 @@ fn traffic_control_made_by_other_programs_is_restored_exactly() {
             let line = |l: &str| l.split_whitespace().filter(table).map(word).collect::<Vec<_>>().join(" ");
             lists.map(tc).join("\n").lines().filter(|l| !l.contains("index ")).map(line).collect::<Vec<_>>()
         };
-        let (shown, there) = (show(), found(netlink, device));
+        let (shown, read_back) = (show(), found(netlink, device));
         let wanted = Tree::planned(each_kind());
-        netlink.change_all(&changes(device, wanted.operations_from(&there))).unwrap();
+        netlink.change_all(&changes(device, wanted.operations_from(&read_back))).unwrap();
         let ours = found(netlink, device);
         assert_eq!(wanted.differences(&ours), []);
-        netlink.change_all(&changes(device, there.operations_from(&ours))).unwrap();
+        netlink.change_all(&changes(device, read_back.operations_from(&ours))).unwrap();
         assert_eq!(show(), shown);
-        assert_eq!(there.operations_from(&found(netlink, device)), []);
+        assert_eq!(read_back.operations_from(&found(netlink, device)), []);
     });
 }
 
@@ -408,12 +408,12 @@ fn bursts_match_the_computed_values() {
         }
         let wanted = Tree::planned(objects);
         netlink.change_all(&changes(device, wanted.operations_from(&Tree::default()))).unwrap();
-        let there = found(netlink, device);
-        assert_eq!(wanted.differences(&there), []);
+        let read_back = found(netlink, device);
+        assert_eq!(wanted.differences(&read_back), []);
         let shown = tc("-s class show dev a");
         for (minor, (bps, nanos)) in (1..).zip(bursts) {
             let (rate, burst) = (Rate::from_bps(bps), Duration::from_nanos(nanos));
-            let own = there.classes.iter().find(|c| c.handle.minor() == minor).unwrap();
+            let own = read_back.classes.iter().find(|c| c.handle.minor() == minor).unwrap();
             assert_eq!((own.htb.rate, own.htb.burst), (tc::kernel_rate(rate), tc::kernel_burst(burst)));
             // tc 6.1 reads the kernel's value in whole microseconds.
             let whole = Duration::from_micros(tc::kernel_burst(burst).as_micros() as u64);

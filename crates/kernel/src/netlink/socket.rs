@@ -12,18 +12,18 @@ use crate::option::set_int;
 
 /// Maximum number of requests in one send. Their answers wait in the socket at the same time, each for about 1 kB of
 /// its buffer, of which the kernel gives 208 KiB by default.
-const BATCH: usize = 64;
+const BATCH_REQUESTS_MAX: usize = 64;
 /// Receive buffer in bytes: the kernel fills at most 32 KiB at a time (NLMSG_GOODSIZE and its limit for dumps).
-const RECEIVE: usize = 64 * 1024;
+const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 /// Maximum number of attempts to read a list that changes while it is read (NLM_F_DUMP_INTR).
-const ATTEMPTS: usize = 10;
+const ATTEMPTS_MAX: usize = 10;
 /// Length of the header that an error repeats (struct nlmsghdr).
-const HEADER: usize = 16;
+const HEADER_BYTES: usize = 16;
 /// Types of messages that end an answer (linux/netlink.h).
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 /// Receive buffer that an error message takes, in bytes: below 2 KiB with the kernel's text and bookkeeping.
-const ANSWER: usize = 2048;
+const ERROR_BUFFER_BYTES: usize = 2048;
 /// Attribute of an error that holds the kernel's text (NLMSGERR_ATTR_MSG).
 const MESSAGE_ATTRIBUTE: u16 = 1;
 
@@ -69,7 +69,7 @@ impl Conversation {
         socket.set_ext_ack(true)?;
         // Errors without a copy of the request: the sequence number identifies it.
         socket.set_cap_ack(true)?;
-        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE) })
+        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_BUFFER_BYTES) })
     }
 
     /// Carries out requests in order, many in one system call. All are tried; the result is the first refusal.
@@ -81,7 +81,7 @@ impl Conversation {
             let first = self.sequence.wrapping_add(1);
             let mut bytes = Vec::new();
             let mut count = 0_u32;
-            for request in rest.by_ref().take(BATCH) {
+            for request in rest.by_ref().take(BATCH_REQUESTS_MAX) {
                 self.append(&mut bytes, request.message, request.flags | NLM_F_ACK);
                 count += 1;
             }
@@ -107,7 +107,7 @@ impl Conversation {
             let flags = if i == last { request.flags | NLM_F_ACK } else { request.flags };
             self.append_raw(&mut bytes, request.kind, flags, &request.body);
         }
-        let answer = self.make_room(bytes.len(), requests.len()).and_then(|()| self.send(&bytes));
+        let answer = self.enlarge_buffers(bytes.len(), requests.len()).and_then(|()| self.send(&bytes));
         let refused = answer.and_then(|()| self.refusals_until(first, last));
         match refused {
             Ok(None) => Ok(()),
@@ -128,7 +128,7 @@ impl Conversation {
                 let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                 if code != 0 && refused.is_none() {
                     // The code is followed by the header of the request, then the kernel's text.
-                    let message = payload.get(4 + HEADER..).unwrap_or_default();
+                    let message = payload.get(4 + HEADER_BYTES..).unwrap_or_default();
                     refused = Some((at, with_message(code, message)));
                 }
                 if at == last {
@@ -139,13 +139,13 @@ impl Conversation {
     }
 
     /// Enlarges the socket buffers for a send of `bytes` bytes and for the refusals of `requests` requests.
-    fn make_room(&self, bytes: usize, requests: usize) -> io::Result<()> {
+    fn enlarge_buffers(&self, bytes: usize, requests: usize) -> io::Result<()> {
         // The kernel reserves 32 bytes of the send buffer (netlink_sendmsg).
         let socket = socket2::SockRef::from(&self.socket);
         if socket.send_buffer_size()? < bytes + 64 {
             enlarge(&socket, libc::SO_SNDBUFFORCE, bytes).or_else(|_| socket.set_send_buffer_size(bytes))?;
         }
-        let answers = requests.saturating_mul(ANSWER);
+        let answers = requests.saturating_mul(ERROR_BUFFER_BYTES);
         if socket.recv_buffer_size()? < answers {
             enlarge(&socket, libc::SO_RCVBUFFORCE, answers).or_else(|_| socket.set_recv_buffer_size(answers))?;
         }
@@ -154,7 +154,7 @@ impl Conversation {
 
     /// Requests a list of objects that netlink-packet-route does not model: types and bodies of the answers.
     pub(super) fn list_raw(&mut self, request: &RawRequest) -> io::Result<Vec<RawAnswer>> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ATTEMPTS_MAX {
             let mut bytes = Vec::new();
             self.append_raw(&mut bytes, request.kind, request.flags | NLM_F_DUMP, &request.body);
             self.send(&bytes)?;
@@ -162,7 +162,7 @@ impl Conversation {
                 return Ok(found);
             }
         }
-        Err(io::Error::other(format!("the list changed during each of {ATTEMPTS} readings")))
+        Err(io::Error::other(format!("the list changed during each of {ATTEMPTS_MAX} readings")))
     }
 
     /// Reads a list to its end; `None` if it changed meanwhile.
@@ -170,13 +170,13 @@ impl Conversation {
         let mut found = Vec::new();
         let mut consistent = true;
         loop {
-            let asked = self.sequence;
-            for (header, payload) in self.receive_raw()?.into_iter().filter(|(h, _)| h.sequence == asked) {
+            let sequence = self.sequence;
+            for (header, payload) in self.receive_raw()?.into_iter().filter(|(h, _)| h.sequence == sequence) {
                 consistent &= header.flags & NLM_F_DUMP_INTR == 0;
                 let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                 match header.kind {
                     NLMSG_ERROR if code < 0 => {
-                        return Err(with_message(code, payload.get(4 + HEADER..).unwrap_or_default()));
+                        return Err(with_message(code, payload.get(4 + HEADER_BYTES..).unwrap_or_default()));
                     }
                     NLMSG_DONE if code < 0 => return Err(with_message(code, payload.get(4..).unwrap_or_default())),
                     NLMSG_ERROR | NLMSG_DONE => return Ok(consistent.then_some(found)),
@@ -188,7 +188,7 @@ impl Conversation {
 
     fn append_raw(&mut self, bytes: &mut Vec<u8>, kind: u16, flags: u16, body: &[u8]) {
         self.sequence = self.sequence.wrapping_add(1);
-        bytes.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+        bytes.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
         bytes.extend(kind.to_ne_bytes());
         bytes.extend((flags | NLM_F_REQUEST).to_ne_bytes());
         bytes.extend(self.sequence.to_ne_bytes());
@@ -211,13 +211,13 @@ impl Conversation {
 
     /// Requests a list.
     pub(super) fn list(&mut self, message: &RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ATTEMPTS_MAX {
             let mut found = Vec::new();
             if self.read(message.clone(), NLM_F_DUMP, |answer| found.push(answer))? {
                 return Ok(found);
             }
         }
-        Err(io::Error::other(format!("the list changed during each of {ATTEMPTS} readings")))
+        Err(io::Error::other(format!("the list changed during each of {ATTEMPTS_MAX} readings")))
     }
 
     /// Sends one query and passes on the answers until the kernel reports the end; false if the list changed
@@ -233,10 +233,10 @@ impl Conversation {
         let end = if flags & NLM_F_DUMP == NLM_F_DUMP { 0 } else { NLM_F_ACK };
         self.append(&mut bytes, message, flags | end);
         self.send(&bytes)?;
-        let asked = self.sequence;
+        let sequence = self.sequence;
         let mut consistent = true;
         loop {
-            for answer in self.receive()?.into_iter().filter(|m| m.header.sequence_number == asked) {
+            for answer in self.receive()?.into_iter().filter(|m| m.header.sequence_number == sequence) {
                 consistent &= answer.header.flags & NLM_F_DUMP_INTR == 0;
                 match answer.payload {
                     NetlinkPayload::InnerMessage(inner) => take(inner),
@@ -322,10 +322,10 @@ struct RawHeader {
 fn split_raw(mut bytes: &[u8]) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is not understood");
     let mut messages = Vec::new();
-    while let Some(header) = bytes.first_chunk::<HEADER>() {
+    while let Some(header) = bytes.first_chunk::<HEADER_BYTES>() {
         let [a, b, c, d, kind, kind_high, flags, flags_high, e, f, g, h, ..] = *header;
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;
-        let payload = bytes.get(HEADER..length).ok_or_else(damaged)?;
+        let payload = bytes.get(HEADER_BYTES..length).ok_or_else(damaged)?;
         let header = RawHeader {
             kind: u16::from_ne_bytes([kind, kind_high]),
             flags: u16::from_ne_bytes([flags, flags_high]),
@@ -341,7 +341,7 @@ fn split_raw(mut bytes: &[u8]) -> io::Result<Vec<(RawHeader, Vec<u8>)>> {
 pub(crate) fn take_apart(bytes: &[u8]) {
     for (header, payload) in split_raw(bytes).unwrap_or_default() {
         let code = payload.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
-        with_message(code, payload.get(4 + HEADER..).unwrap_or_default());
+        with_message(code, payload.get(4 + HEADER_BYTES..).unwrap_or_default());
         let _ = tc::decode(header.kind, &payload);
     }
     for message in split(bytes).unwrap_or_default() {
@@ -364,7 +364,7 @@ fn split(mut bytes: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>
         let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).map_err(|e| {
             io::Error::new(io::ErrorKind::InvalidData, format!("the kernel's answer is not understood: {e}"))
         })?;
-        let length = (message.header.length as usize).max(HEADER).next_multiple_of(4);
+        let length = (message.header.length as usize).max(HEADER_BYTES).next_multiple_of(4);
         bytes = bytes.get(length..).unwrap_or_default();
         messages.push(message);
     }
@@ -374,7 +374,7 @@ fn split(mut bytes: &[u8]) -> io::Result<Vec<NetlinkMessage<RouteNetlinkMessage>
 /// The error in an error message; `None` for an acknowledgement.
 fn refusal(message: &ErrorMessage) -> Option<io::Error> {
     let code = message.code?.get();
-    Some(with_message(code, message.header.get(HEADER..).unwrap_or_default()))
+    Some(with_message(code, message.header.get(HEADER_BYTES..).unwrap_or_default()))
 }
 
 /// The error number together with the kernel's text, where there is any (NETLINK_EXT_ACK).

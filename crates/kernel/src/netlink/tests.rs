@@ -50,7 +50,7 @@ pub(super) fn namespace() -> Option<File> {
     new_namespace().inspect_err(|e| eprintln!("skipped: no network namespace: {e}")).ok()
 }
 
-/// Waits until the kernel has attached the queue of a device, which happens some time after the other end came up.
+/// Waits until the kernel has attached the queue of a device, which happens some time after the other end is up.
 pub(super) fn await_operational(namespace: &File, name: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
     let mut netlink = inside(namespace, || Netlink::open().unwrap());

@@ -16,7 +16,7 @@ const GROUPS: [u32; 7] = [
     libc::RTNLGRP_IPV6_RULE,
 ];
 /// Maximum number of messages read in one go, so that a wait ends even while routes change without pause.
-const AT_ONCE: usize = 1000;
+const MESSAGES_PER_WAIT_MAX: usize = 1000;
 
 /// Reports changes of the devices, addresses, routes and rules of a network namespace: that of the thread that opened
 /// it. It needs no privilege.
@@ -53,7 +53,7 @@ impl NetworkWatch {
     pub fn wait(&mut self, timeout: Duration) -> Result<bool, KernelError> {
         wait(&self.socket, false, timeout)?;
         let mut has_changed = false;
-        for _ in 0..AT_ONCE {
+        for _ in 0..MESSAGES_PER_WAIT_MAX {
             self.buffer.clear();
             match self.socket.recv(&mut self.buffer, 0) {
                 Ok(_) => has_changed = true,

@@ -23,7 +23,7 @@ const SEGMENTS: usize = 44;
 
 const PORT: u16 = 5002;
 
-/// How the sender sends.
+/// Sending mode.
 #[derive(Clone, Copy)]
 struct Load {
     /// Rate in packets per second.
@@ -41,7 +41,7 @@ struct Outcome {
     sent: u64,
     /// Actual rate of the sender in packets per second.
     rate: f64,
-    /// For each packet received, microseconds from before its send call to the kernel's receive timestamp; of a
+    /// Delay of each received packet in microseconds, from before the send call to the kernel's receive timestamp. Of a
     /// super-packet only the first packet counts.
     delays_us: Vec<f64>,
     received: u64,

@@ -14,7 +14,7 @@ pub struct Plan {
     pub ports: Vec<PortPlan>,
     /// Directions of links.
     pub wires: Vec<WirePlan>,
-    /// For each LAN, the wires from the switch to its members.
+    /// Wires from the switch to the members, for each LAN.
     pub lans: Vec<Vec<usize>>,
     /// Changes of settings: time since the start of the run, wire, new settings; sorted by time.
     pub schedule: Vec<(Duration, usize, Settings)>,
@@ -42,18 +42,18 @@ pub struct WirePlan {
     pub settings: Settings,
     /// Seed of its random draws.
     pub seed: u64,
-    /// Where the wire ends.
+    /// End of the wire.
     pub exit: Exit,
     /// Capture of its packets, if any.
     pub tap: Option<Tap>,
 }
 
-/// Where a wire ends.
+/// End of a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// A device.
     Port(usize),
-    /// The switch of a LAN; the wire comes from a member.
+    /// The switch of a LAN; the wire starts at a member.
     Switch {
         /// The LAN.
         lan: usize,

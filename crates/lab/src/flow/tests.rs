@@ -57,10 +57,10 @@ fn the_round_trip_is_the_sum_of_both_directions() {
     // 30 ms + 20 ms forward, 0 ms + 30 ms back.
     assert_eq!(round_trip(&plain, &plain.flows[0]), Duration::from_millis(80));
     let lossy = scenario("backward.loss = 0.01", "");
-    let (quick, patient) = (lead(&plain, &plain.flows[0]), lead(&lossy, &lossy.flows[0]));
+    let (lossless, with_loss) = (lead(&plain, &plain.flows[0]), lead(&lossy, &lossy.flows[0]));
     assert!(
-        quick > Duration::from_millis(80 * 12) && patient > quick + Duration::from_secs(4),
-        "{quick:?} {patient:?}"
+        lossless > Duration::from_millis(80 * 12) && with_loss > lossless + Duration::from_secs(4),
+        "{lossless:?} {with_loss:?}"
     );
 }
 

@@ -28,7 +28,7 @@ fn task(server: SocketAddr, bytes: u64, give_up: Duration) -> (Arc<Task>, Receiv
         run: 2,
         mice: mice(bytes),
         seed: 1,
-        way: None,
+        path: None,
         server,
         run_start,
         give_up: run_start + give_up,

@@ -1,4 +1,4 @@
-//! Behaviour of a whole direction, in virtual time.
+//! Behaviour of a complete direction in virtual time.
 
 use super::*;
 use crate::{Capacity, Queue as QueueSettings};
@@ -12,7 +12,7 @@ mod meters;
 mod properties;
 mod traces;
 
-/// A direction in virtual time, driven as the engine drives it: polled at each timeout.
+/// A direction in virtual time, polled at each timeout like in the engine.
 struct Bench {
     link: Direction<u32>,
     arrived: Vec<Delivery<u32>>,
@@ -30,7 +30,7 @@ impl Bench {
         Self { link, arrived: Vec::new(), trains: 0, tally: Tally::default() }
     }
 
-    /// Serves all timeouts up to `at_ns`.
+    /// Processes all timeouts up to `at_ns`.
     fn run(&mut self, at_ns: u64) {
         let end = Instant::from_nanos(at_ns);
         while let Some(t) = self.link.poll_timeout().filter(|t| *t <= end) {
@@ -53,7 +53,7 @@ impl Bench {
         self.link.offer(Instant::from_nanos(at_ns), train);
     }
 
-    /// One full-sized packet of its own.
+    /// Offers a single full-size packet.
     fn packet(&mut self, at_ns: u64) {
         self.offer(at_ns, 1, 1500, 1500);
     }
@@ -63,7 +63,7 @@ impl Bench {
         self.link.change(Instant::from_nanos(at_ns), settings);
     }
 
-    /// Until nothing is under way.
+    /// Runs until no packet is in flight.
     fn finish(&mut self) -> &[Delivery<u32>] {
         while let Some(t) = self.link.poll_timeout() {
             self.run(t.as_nanos());

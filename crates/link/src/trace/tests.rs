@@ -7,11 +7,15 @@ fn trace(ms: &[u64]) -> Trace {
 }
 
 #[test]
-fn a_trace_reads_and_writes_mahimahis_form() {
+fn a_trace_is_parsed_and_formatted_in_mahimahis_format() {
     for text in ["0\n0\n3\n7\n", "12\n", "1\n1\n1\n"] {
         assert_eq!(Trace::parse(text).unwrap().to_string(), text);
     }
-    assert_eq!(Trace::parse("1\r\n5").unwrap(), trace(&[1, 5]), "the end of a line may be Windows', the last may lack");
+    assert_eq!(
+        Trace::parse("1\r\n5").unwrap(),
+        trace(&[1, 5]),
+        "CRLF line ends and a missing last line end are accepted"
+    );
 }
 
 #[test]
@@ -44,14 +48,14 @@ fn trace_errors_name_the_line() {
 
 #[test]
 fn a_constant_rate_becomes_evenly_spaced_opportunities() {
-    // 1504 bytes are 12032 bits: 12.032 Mb/s is one a millisecond.
+    // 1504 bytes are 12032 bits: 12.032 Mb/s give one opportunity per millisecond.
     let even = Trace::of_constant(Rate::from_bps(12_032_000), Duration::from_millis(5)).unwrap();
     assert_eq!(even, trace(&[1, 2, 3, 4, 5]));
     assert_eq!((even.mean_rate(), even.period()), (Rate::from_bps(12_032_000), Duration::from_millis(5)));
-    // 10 Mb/s: every 1.2032 ms, rounded up.
+    // 10 Mb/s give one opportunity every 1.2032 ms, rounded up.
     let ten = Trace::of_constant(Rate::from_bps(10_000_000), Duration::from_millis(8)).unwrap();
     assert_eq!(ten, trace(&[2, 3, 4, 5, 7, 8]));
-    // 36.096 Mb/s: three a millisecond.
+    // 36.096 Mb/s give three opportunities per millisecond.
     let three = Trace::of_constant(Rate::from_bps(36_096_000), Duration::from_millis(2)).unwrap();
     assert_eq!(three, trace(&[1, 1, 1, 2, 2, 2]));
 }
@@ -61,16 +65,16 @@ fn a_long_trace_of_a_rate_has_that_rate() {
     for bps in [1_000_000, 9_999_999, 123_456_789, 1_000_000_000] {
         let t = Trace::of_constant(Rate::from_bps(bps), Duration::from_secs(10)).unwrap();
         let mean = t.mean_rate().as_bps();
-        // The first opportunity may come a millisecond late, the last defines the length.
+        // The first opportunity may be a millisecond late, and the last determines the length.
         assert!(mean <= bps && mean as f64 >= bps as f64 * 0.9998, "{bps}: {mean}");
     }
 }
 
 #[test]
-fn rates_follow_each_other_and_carry_what_they_have_earned() {
+fn consecutive_rates_keep_the_accumulated_bytes() {
     let (fast, silent) = (Rate::from_bps(12_032_000), Rate::ZERO);
     let ms = Duration::from_millis;
-    // Half an opportunity is earned before the silence, the other half after it.
+    // Half of an opportunity accumulates before the zero rate, the other half after it.
     let rates = [(fast, Duration::from_micros(1500)), (silent, ms(10)), (fast, Duration::from_micros(1500))];
     assert_eq!(Trace::of_rates(&rates).unwrap(), trace(&[1, 12, 13]));
     assert_eq!(Trace::of_rates(&[(fast, ms(1)), (silent, ms(10))]), Err(TraceError::EndsSilent));
@@ -100,7 +104,7 @@ fn opportunities_are_found_by_time_over_many_rounds() {
 }
 
 #[test]
-fn far_times_and_long_traces_do_not_overflow() {
+fn large_times_and_long_traces_do_not_overflow() {
     let t = trace(&[u64::MAX]);
     assert_eq!(t.at(Instant::from_nanos(5), 7), Instant::from_nanos(u64::MAX));
     assert_eq!(t.opportunities_until(Instant::ZERO, Instant::from_nanos(u64::MAX)), 0);

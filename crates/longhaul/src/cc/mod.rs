@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use bpf::congestion::{self as loader, FOLDER, Loaded};
+use bpf::congestion::{self as loader, DIRECTORY, Loaded};
 use congestion::{Algorithm, Settings};
 use results::cc::{CC_SCHEMA, CcControl, CcOrigin, CcRecord, CcStart};
 use results::lab::KeyValue;
@@ -38,14 +38,14 @@ fn load(options: &LoadOptions) -> anyhow::Result<ExitCode> {
         chosen.push((name, settings));
     }
     for (name, settings) in chosen {
-        loader::load(Path::new(FOLDER), name, &settings)?;
+        loader::load(Path::new(DIRECTORY), name, &settings)?;
         writeln!(io::stderr(), "{name} loaded: {settings}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn unload(options: &UnloadOptions) -> anyhow::Result<ExitCode> {
-    let directory = Path::new(FOLDER);
+    let directory = Path::new(DIRECTORY);
     let loaded = loaded()?;
     let names: Vec<String> =
         if options.all { loaded.iter().map(|l| l.name.clone()).collect() } else { options.names.clone() };
@@ -107,7 +107,7 @@ fn write_json(start: CcStart, controls: Vec<CcControl>, out: &mut impl Write) ->
 
 /// Controls that longhaul has loaded in any mount namespace, except those of labs, which unload them at their end.
 fn loaded() -> anyhow::Result<Vec<Loaded>> {
-    let mut loaded = loader::list(Path::new(FOLDER))?;
+    let mut loaded = loader::list(Path::new(DIRECTORY))?;
     loaded.extend(loader::unpinned().into_iter().filter(|l| lab::lab_of_control(&l.name).is_none()));
     Ok(loaded)
 }
@@ -134,7 +134,7 @@ fn all() -> anyhow::Result<(CcStart, Vec<CcControl>)> {
             None => CcControl { unprivileged: allowed.contains(name), ..plain(name, CcOrigin::Kernel) },
         })
         .collect();
-    let mut unfinished = loader::unfinished(Path::new(FOLDER))?;
+    let mut unfinished = loader::unfinished(Path::new(DIRECTORY))?;
     // The kernel may have a control of the same name.
     unfinished.retain(|name| !available.contains(name));
     let is_missing = |a: &Algorithm| !available.iter().chain(&unfinished).any(|n| n == a.name());

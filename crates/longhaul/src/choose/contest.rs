@@ -103,7 +103,7 @@ impl Contest {
             self.ranking = rank(&self.beliefs(), options.seed);
             if !any_left
                 || self.is_sure(stopping_probability(options.confidence, self.spent()))
-                || Shutdown::asked() > 0
+                || Shutdown::requests() > 0
             {
                 return;
             }
@@ -214,7 +214,7 @@ impl ActiveCandidate {
         if let Some(expected) = self.memory.as_ref().and_then(Memory::capacity) {
             method = method.expecting(memory::interval(&expected));
         }
-        let run = self.prober.run(&mut method, Bounds { bytes: each, time }, &|| Shutdown::asked() > 0);
+        let run = self.prober.run(&mut method, Bounds { bytes: each, time }, &|| Shutdown::requests() > 0);
         self.more = run.is_ok();
         let run = run?;
         self.packets += run.packets;

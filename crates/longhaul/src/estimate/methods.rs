@@ -52,7 +52,7 @@ pub(super) fn run(
         MethodName::LossOnly => Box::new(ron(faithful, prober).loss_only()),
         MethodName::ShortTcp | MethodName::Tcp => return transfer::run(name, options, bounds),
     };
-    let run = prober.run(method.as_mut(), bounds, &|| Shutdown::asked() > 0)?;
+    let run = prober.run(method.as_mut(), bounds, &|| Shutdown::requests() > 0)?;
     Ok(result(name, faithful, &run))
 }
 
@@ -71,7 +71,7 @@ fn squeezed(
     capacity: Option<Rate>,
     bounds: Bounds,
 ) -> anyhow::Result<EstimateResult> {
-    let (path, asked) = (prober.path(), || Shutdown::asked() > 0);
+    let (path, asked) = (prober.path(), || Shutdown::requests() > 0);
     let mut before = None;
     let capacity = match capacity {
         Some(capacity) => Some(capacity),

@@ -103,7 +103,7 @@ fn probe(
         let result = methods::run(*name, options, prober, known, bounds)?;
         left = left.map(|l| l.saturating_sub(result.bytes));
         known.capacity = observe(result)?;
-        if Shutdown::asked() > 0 {
+        if Shutdown::requests() > 0 {
             return Err(Stopped::ByUser);
         }
     }

@@ -119,7 +119,7 @@ pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -
         } else if limits.bytes.is_some() && kernel::now().saturating_since(start) >= limits.time_max {
             ended.set(Ended::TimeSpent);
         }
-        Shutdown::asked().max(usize::from(ended.get() != Ended::ByItself))
+        Shutdown::requests().max(usize::from(ended.get() != Ended::ByItself))
     };
     let end = run_test(&client_options(options, limits.plan(options))?, &mut observe, &asked);
     let elapsed_ns = units::nanos(kernel::now().saturating_since(start));
@@ -131,7 +131,7 @@ pub(super) fn run(name: MethodName, options: &EstimateOptions, bounds: Bounds) -
             let congestion_control = start_record.as_ref().and_then(congestion_control);
             Ok(EstimateResult { elapsed_ns, congestion_control, ..of_end(name, options, limits, ended.get(), &end) })
         }
-        Err(e @ MeasureError::Interrupted) if Shutdown::asked() > 0 => Err(e.into()),
+        Err(e @ MeasureError::Interrupted) if Shutdown::requests() > 0 => Err(e.into()),
         // Other methods may still succeed: the probes before reached the server.
         Err(e) => Ok(EstimateResult { elapsed_ns, ..nothing(name, options, Caveat::NoAnswer, Some(e.to_string())) }),
     }
@@ -151,7 +151,7 @@ fn of_end(
 ) -> EstimateResult {
     let direction = end.directions.first();
     let (sent, bps) = direction.map_or((0, 0), |d| (d.sender.bytes, d.throughput_bps));
-    let by_user = Shutdown::asked() > 0;
+    let by_user = Shutdown::requests() > 0;
     let is_whole = bps > 0
         && match end.completion {
             Completion::Complete => true,

@@ -69,9 +69,9 @@ struct Hop {
 impl Path {
     /// Follows the routes of a scenario; `None` without a route.
     pub(super) fn of(scenario: &Scenario, from: usize, to: usize) -> Option<Self> {
-        let mtu = scenario.way(from, to)?.iter().map(|s| s.mtu).min()?;
+        let mtu = scenario.path_segments(from, to)?.iter().map(|s| s.mtu).min()?;
         let delay = |from, to| -> Option<f64> {
-            Some(scenario.way(from, to)?.iter().map(|s| s.settings.delay.as_secs_f64()).sum())
+            Some(scenario.path_segments(from, to)?.iter().map(|s| s.settings.delay.as_secs_f64()).sum())
         };
         let round_trip_s = delay(from, to)? + delay(to, from)?;
         let (mut here, mut hops) = (from, Vec::new());
@@ -193,7 +193,7 @@ fn hops_over(scenario: &Scenario, over: Medium, here: usize, next: usize) -> Opt
                 [first, _] if first == here => (LinkDirection::Forward, &link.forward),
                 _ => (LinkDirection::Backward, &link.backward),
             };
-            let changes = scenario.schedule.iter().filter(|c| (c.link, c.way) == (index, way));
+            let changes = scenario.schedule.iter().filter(|c| (c.link, c.direction) == (index, way));
             let later = changes.map(|c| (c.at.as_secs_f64(), c.settings.clone()));
             let settings = std::iter::once((0.0, initial.clone())).chain(later).collect();
             Some(vec![Hop { link: link.name.clone(), from: name(here)?, settings }])

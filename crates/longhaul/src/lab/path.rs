@@ -52,7 +52,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
         far: options.far.clone(),
         directory: directory.path().to_owned(),
     };
-    let (status, end) = lab::run_path(&scenario, &path_options, &mut observe, &Shutdown::asked)?;
+    let (status, end) = lab::run_path(&scenario, &path_options, &mut observe, &Shutdown::requests)?;
     if let Some(to) = &options.pcapng {
         keep(&directory.path().join("path.pcapng"), to)?;
     }

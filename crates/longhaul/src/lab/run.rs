@@ -37,7 +37,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         attempts: options.attempts,
     };
     let mut sink = Sink::new(&records)?;
-    let outcome = lab::run_experiment(&experiment, &lab_options, &mut |r| sink.take(r), &Shutdown::asked);
+    let outcome = lab::run_experiment(&experiment, &lab_options, &mut |r| sink.take(r), &Shutdown::requests);
     sink.finish()?;
     // The page is also written after a failure, from the records so far.
     let page = write_page(&records, &directory, name);

@@ -34,7 +34,7 @@ fn trace(scenario: &Scenario, number: usize, way: LinkDirection) -> anyhow::Resu
     }
     let mut since = Duration::ZERO;
     let mut rates = Vec::new();
-    for change in scenario.schedule.iter().filter(|c| c.link == number && c.way == way) {
+    for change in scenario.schedule.iter().filter(|c| c.link == number && c.direction == way) {
         rates.push((rate(now)?, change.at.saturating_sub(since)));
         (since, now) = (change.at, &change.settings);
     }

@@ -38,7 +38,7 @@ pub(crate) fn manage(options: &VirtualOptions) -> anyhow::Result<ExitCode> {
                 say("building the guest kernel, which takes some minutes");
             }
             Shutdown::install().context("cannot handle signals")?;
-            let place = image.install(&source, &Shutdown::asked, &check)?;
+            let place = image.install(&source, &Shutdown::requests, &check)?;
             say(&format!("guest kernel: {}", place.display()));
         }
         VirtualCommand::Remove => {
@@ -89,7 +89,7 @@ pub(crate) fn run(seed: Option<u64>, outputs: &[PathBuf], inputs: &[PathBuf]) ->
     };
     Shutdown::install().context("cannot handle signals")?;
     let shown = Shown::new();
-    let status = guest::run(&machine, &task, (io::stdout(), io::stderr()), &mut |p| shown.update(p), &Shutdown::asked);
+    let status = guest::run(&machine, &task, (io::stdout(), io::stderr()), &mut |p| shown.update(p), &Shutdown::requests);
     shown.clear();
     Ok(ExitCode::from(status?))
 }
@@ -110,7 +110,7 @@ fn check(kernel: &Path) -> Result<(), GuestError> {
         writable: Vec::new(),
         readable: Vec::new(),
     };
-    match guest::run(&machine, &task, (io::sink(), io::stderr()), &mut |_| {}, &Shutdown::asked)? {
+    match guest::run(&machine, &task, (io::sink(), io::stderr()), &mut |_| {}, &Shutdown::requests)? {
         0 => Ok(()),
         status => Err(GuestError::Ended(format!("`longhaul lab status` in it ended with status {status}"))),
     }

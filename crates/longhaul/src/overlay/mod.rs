@@ -56,7 +56,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
             io::stderr(),
             "longhaul: node started on device {name} with {peers}; stop it with Ctrl-C or `overlay down`"
         );
-        node.run(|| Shutdown::asked() > 0)
+        node.run(|| Shutdown::requests() > 0)
     });
     match ran {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use host::shape::{self, InstallOptions, Notes, Restored};
+use host::shape::{self, InstallOptions, JournalFile, Restored};
 use results::shape::{ShapeRecord, ShapeState};
 use shaping::{Accounting, Class, Plan, Policy, Queue, QueueKind, Side, SizeLimits};
 use units::Rate;
@@ -144,7 +144,7 @@ fn changes(count: usize) -> String {
 }
 
 fn confirm(device: &str) -> anyhow::Result<ExitCode> {
-    let journal = shape::confirm(&Notes::of(device)?)?;
+    let journal = shape::confirm(&JournalFile::of(device)?)?;
     let mut out = io::stderr().lock();
     match journal.until {
         None => writeln!(out, "{device}: kept until `shape clear`")?,
@@ -157,16 +157,16 @@ fn confirm(device: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn clear(options: &ClearOptions) -> anyhow::Result<ExitCode> {
-    let notes: Vec<Notes> = if options.all {
-        Notes::all()?
+    let journal_files: Vec<JournalFile> = if options.all {
+        JournalFile::all()?
     } else {
-        options.devices.iter().map(|d| Notes::of(d)).collect::<Result<_, _>>()?
+        options.devices.iter().map(|d| JournalFile::of(d)).collect::<Result<_, _>>()?
     };
     let mut out = io::stderr().lock();
     let mut code = ExitCode::SUCCESS;
-    for notes in &notes {
-        let device = notes.device();
-        match shape::clear(notes)? {
+    for journal_file in &journal_files {
+        let device = journal_file.device();
+        match shape::clear(journal_file)? {
             Restored::AsBefore => writeln!(out, "{device}: restored to its previous configuration")?,
             Restored::DeviceGone => writeln!(out, "{device} no longer exists; its auxiliary devices are removed")?,
             Restored::LeftAlone(what) => {
@@ -175,7 +175,7 @@ fn clear(options: &ClearOptions) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    if notes.is_empty() {
+    if journal_files.is_empty() {
         writeln!(out, "longhaul shapes no device")?;
     }
     Ok(code)

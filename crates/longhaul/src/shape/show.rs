@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use host::shape::{self, Notes, Reading, ShapeError, Standing};
+use host::shape::{self, InstallationState, JournalFile, Reading, ShapeError};
 use kernel::Netlink;
 use results::shape::{ShapeFlows, ShapePolicy, ShapeRecord, ShapeState};
 use shaping::SidePlan;
@@ -17,25 +17,25 @@ const FIRST_READING: Duration = Duration::from_millis(200);
 
 /// Device to show.
 struct Shown {
-    standing: Standing,
+    installation: InstallationState,
     /// Previous readings, one per direction.
     before: Vec<Reading>,
 }
 
 pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
     shape::undo_overdue()?;
-    let notes: Vec<Notes> = if options.devices.is_empty() {
-        Notes::all()?
+    let journal_files: Vec<JournalFile> = if options.devices.is_empty() {
+        JournalFile::all()?
     } else {
-        options.devices.iter().map(|d| Notes::of(d)).collect::<Result<_, _>>()?
+        options.devices.iter().map(|d| JournalFile::of(d)).collect::<Result<_, _>>()?
     };
-    if notes.is_empty() {
+    if journal_files.is_empty() {
         return Err(ShapeError::NoneInstalled.into());
     }
     let mut netlink = Netlink::open()?;
     let mut shown = Vec::new();
-    for notes in &notes {
-        shown.push(Shown { standing: shape::standing(notes)?, before: Vec::new() });
+    for journal_file in &journal_files {
+        shown.push(Shown { installation: shape::installation_state(journal_file)?, before: Vec::new() });
     }
     // Rates need two readings; the first one is not shown.
     for device in &mut shown {
@@ -43,15 +43,15 @@ pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
     }
     kernel::sleep_for(options.interval.unwrap_or(FIRST_READING));
     for device in &mut shown {
-        let mut all = vec![ShapeRecord::Policy(policy(&device.standing))];
-        all.extend(records::classes(&device.standing.plan));
+        let mut all = vec![ShapeRecord::Policy(policy(&device.installation))];
+        all.extend(records::classes(&device.installation.plan));
         all.extend(read(device, &mut netlink)?);
         print(&all, options.json, true)?;
     }
     if let Some(interval) = options.interval {
         follow(&mut shown, interval, options, &mut netlink)?;
     }
-    let as_planned = shown.iter().all(|d| d.standing.differences.is_empty());
+    let as_planned = shown.iter().all(|d| d.installation.differences.is_empty());
     Ok(if as_planned { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
 }
 
@@ -63,7 +63,7 @@ fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlin
         // Scheduling from the previous due time avoids drift.
         next = next + interval;
         while kernel::now() < next {
-            if kernel::Shutdown::asked() > 0 {
+            if kernel::Shutdown::requests() > 0 {
                 return Ok(());
             }
             kernel::sleep_for(next.saturating_since(kernel::now()).min(Duration::from_millis(100)));
@@ -85,24 +85,24 @@ fn print(all: &[ShapeRecord], json: bool, whole: bool) -> io::Result<()> {
     }
 }
 
-fn policy(standing: &Standing) -> ShapePolicy {
-    let state = if standing.differences.is_empty() { ShapeState::Installed } else { ShapeState::Disturbed };
-    let left = standing.journal.deadline().map(|at| at.saturating_since(kernel::now()).as_secs_f64());
+fn policy(installation: &InstallationState) -> ShapePolicy {
+    let state = if installation.differences.is_empty() { ShapeState::Installed } else { ShapeState::Disturbed };
+    let left = installation.journal.deadline().map(|at| at.saturating_since(kernel::now()).as_secs_f64());
     ShapePolicy {
-        differences: standing.differences.clone(),
+        differences: installation.differences.clone(),
         undone_in_s: left,
-        awaits_confirmation: standing.journal.confirm_by.is_some(),
-        ..records::policy(&standing.plan, state)
+        awaits_confirmation: installation.journal.confirm_by.is_some(),
+        ..records::policy(&installation.plan, state)
     }
 }
 
 /// Counters since the previous reading, and flow counts of the BPF programs.
 fn read(device: &mut Shown, netlink: &mut Netlink) -> anyhow::Result<Vec<ShapeRecord>> {
-    let name = device.standing.journal.device.clone();
+    let name = device.installation.journal.device.clone();
     let (utc, nanos) = kernel::utc_seconds();
     let utc_s = utc as f64 + f64::from(nanos) / 1e9;
     let (mut all, mut readings) = (Vec::new(), Vec::new());
-    for (at, side) in records::sides(&device.standing.plan).enumerate() {
+    for (at, side) in records::sides(&device.installation.plan).enumerate() {
         let now = shape::read(netlink, side)?;
         let before = device.before.get(at);
         let seconds = before.map_or(0.0, |b| now.at.saturating_since(b.at).as_secs_f64());
@@ -119,7 +119,7 @@ fn flows(netlink: &mut Netlink, side: &SidePlan, device: &str) -> anyhow::Result
     let counted = bpf::counters(program)?;
     Ok(Some(ShapeFlows {
         device: device.to_owned(),
-        direction: records::way(side.way),
+        direction: records::way(side.direction),
         mice: counted.mice,
         elephants: counted.elephants,
         flows_max: u64::from(counted.flow_entries),

@@ -35,7 +35,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     let is_over = || options.time.is_some_and(|t| seconds() >= t.as_secs_f64());
     let pause = source.pause(options).min(POLL_INTERVAL);
     let outcome = loop {
-        let done = Shutdown::asked() > 0 || sinks.is_quit() || is_over();
+        let done = Shutdown::requests() > 0 || sinks.is_quit() || is_over();
         let polled = source.poll().and_then(|all| {
             all.iter().try_for_each(|r| sinks.record(r))?;
             Ok(sinks.flush(seconds())?)

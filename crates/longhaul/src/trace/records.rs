@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bpf::trace::{Event, Inner, Sample, What};
+use bpf::trace::{Event, EventKind, Inner, Sample};
 use results::trace::{FastState, HtcpState, TraceCause, TraceFlow, TraceRecord, TraceSample, TraceState};
 
 /// Slow-start threshold that means none (the kernel's TCP_INFINITE_SSTHRESH).
@@ -31,8 +31,8 @@ impl FlowNumbers {
 
     pub(super) fn convert(&mut self, event: &Event) -> Option<TraceRecord> {
         let at_s = event.time_ns.saturating_sub(self.start_ns) as f64 / 1e9;
-        let (cause, sample) = match &event.what {
-            What::Flow(flow) => {
+        let (cause, sample) = match &event.kind {
+            EventKind::Flow(flow) => {
                 self.seen += 1;
                 self.flows.insert(event.cookie, self.seen);
                 return Some(TraceRecord::Flow(TraceFlow {
@@ -43,10 +43,10 @@ impl FlowNumbers {
                     congestion_control: flow.congestion_control.clone(),
                 }));
             }
-            What::Sample(sample) => (TraceCause::Ack, sample),
-            What::State(sample) => (TraceCause::State, sample),
-            What::Retransmission(sample) => (TraceCause::Retransmission, sample),
-            What::End(sample) => (TraceCause::End, sample),
+            EventKind::Sample(sample) => (TraceCause::Ack, sample),
+            EventKind::State(sample) => (TraceCause::State, sample),
+            EventKind::Retransmission(sample) => (TraceCause::Retransmission, sample),
+            EventKind::End(sample) => (TraceCause::End, sample),
         };
         // Events of a connection whose first event was lost are dropped.
         let flow = *self.flows.get(&event.cookie)?;

@@ -29,7 +29,7 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
         output.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut session = Session::begin(state::directory())?;
+    let mut session = Session::open(state::directory())?;
     output.record(&TuneRecord::Start(start));
     let done = session.apply(&changes, file.as_ref(), &mut |c| output.record(&TuneRecord::Change(c)))?;
     output.finish()?;

@@ -25,7 +25,7 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     wire::validate_plan(&client.plan)?;
     let (start, rows) = plan::advice(&options.path, TuneCommand::Verify)?;
     let changes = tuning::planned(&rows, &options.keys)?;
-    let mut session = Session::begin(state::directory())?;
+    let mut session = Session::open(state::directory())?;
     if session.is_changed() {
         return Err(TuneError::InForce.into());
     }
@@ -82,10 +82,10 @@ impl Trial<'_> {
     /// Goodput of one test in bits per second; `None` if the user interrupted it.
     fn test(&mut self, with: bool) -> anyhow::Result<Option<u64>> {
         self.set(with)?;
-        if Shutdown::asked() > 0 {
+        if Shutdown::requests() > 0 {
             return Ok(None);
         }
-        let end = run_test(&self.client, &mut |_| {}, &Shutdown::asked)?;
+        let end = run_test(&self.client, &mut |_| {}, &Shutdown::requests)?;
         match &end.completion {
             Completion::Interrupted => return Ok(None),
             Completion::Failed { reason } => bail!("a test failed, so nothing is compared: {reason}"),
@@ -135,7 +135,7 @@ fn verdict(options: &VerifyOptions, changes: &[Change], pairs: &[Pair]) -> TuneV
         without_bps: over(|p| p.without as f64),
         with_bps: over(|p| p.with as f64),
         difference_bps: difference,
-        interrupted: Shutdown::asked() > 0,
+        interrupted: Shutdown::requests() > 0,
     }
 }
 

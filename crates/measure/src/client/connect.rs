@@ -297,7 +297,7 @@ impl Session {
             return Err(MeasureError::protocol(&peer, "data before the start"));
         }
         // Where losses are heavy seven repetitions are lost in a row now and then. A peer that is gone shows on the control connection.
-        kernel::give_up_late(&socket);
+        kernel::clear_user_timeout(&socket);
         let start = self.describe(&socket, stream, direction, server_buffers, server_cc)?;
         let index = stream % self.plan.streams.max(1);
         let sends = direction.sender() == End::Client;

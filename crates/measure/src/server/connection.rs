@@ -138,7 +138,7 @@ impl Join {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
         // As at the client: losses alone do not end it.
-        kernel::give_up_late(&socket);
+        kernel::clear_user_timeout(&socket);
         let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
             congestion_control: kernel::congestion_control(&socket),

@@ -79,7 +79,7 @@ fn open(options: &ClientOptions, target: SocketAddr) -> Result<Link, MeasureErro
     text::send(&socket, &peer, &asked.proposal().encode())?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
     let terms = text::read(&socket, &peer, deadline, "when a TCP test was proposed", parse_tcp_response)?;
-    kernel::give_up_after(&socket, PEER_TIMEOUT);
+    kernel::set_user_timeout(&socket, PEER_TIMEOUT);
     Ok(Link { socket, terms })
 }
 

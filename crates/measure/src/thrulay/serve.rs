@@ -30,7 +30,7 @@ pub(crate) fn serve(
         Err(reason) => return refuse(shared, socket, peer, proposal, &reason),
     };
     drop(ticket);
-    kernel::give_up_after(socket, PEER_TIMEOUT);
+    kernel::set_user_timeout(socket, PEER_TIMEOUT);
     let outcome = match proposal {
         Proposal::ThrulayTcp { window, block } => tcp(shared, socket, peer, TcpTerms { window, block }.clamped()),
         Proposal::ThrulayUdp { packet_size, rate_per_1000s, packets, .. } => {

@@ -25,18 +25,19 @@ fn super_tcp4(bytes: usize) -> Packet<Box<[u8]>> {
     packet(vnet(GSO_TCPV4 | GSO_ECN, 52, 1000, 20, 16), frame, false)
 }
 
-/// The parts of a cut: virtio header, frame.
+/// Virtio header and frame of a cut.
 fn laid_out(cut: &Cut<'_>) -> (Vec<u8>, Vec<u8>) {
     let all: Vec<u8> = cut.parts().iter().flat_map(|p| p.deref().to_vec()).collect();
     (all[..VNET_HEADER].to_vec(), all[VNET_HEADER..].to_vec())
 }
 
-/// Completes a partial checksum as a network card would: the sum from the transport header on, the field included.
+/// Completes a partial checksum as a network card does: the sum from the transport header on, including the checksum
+/// field.
 fn completed_sum_is_right(frame: &[u8], ip: usize, pseudo: &[u8], checksum_at: usize) {
     let mut transport = frame[ip..].to_vec();
     let partial = checksum::sum(&transport, 0);
     transport[checksum_at..checksum_at + 2].copy_from_slice(&(!(partial as u16)).to_be_bytes());
-    // RFC 9293 §3.1: pseudo-header and segment with its checksum sum to all ones.
+    // RFC 9293 §3.1: the sum of pseudo-header and segment, including the checksum, is all ones.
     assert_eq!(checksum::sum(&transport, checksum::sum(pseudo, 0)), 0xffff);
 }
 
@@ -49,14 +50,14 @@ fn a_super_packet_is_seen_as_its_segments() {
 }
 
 #[test]
-fn headers_that_contradict_each_other_make_no_super_packet() {
+fn contradictory_headers_form_no_super_packet() {
     let v4 = |start, offset| {
         let mut frame = [ipv4(6, 1, 32 + 2000), tcp(0), payload(2000)].concat();
         frame[start + 12] = offset;
         packet(vnet(GSO_TCPV4, 52, 1000, start, 16), frame, false).segments().count
     };
     assert_eq!(v4(20, 0x80), 2);
-    // TCP does not begin there; a header of less than 20 bytes.
+    // The TCP header is at another offset, or shorter than 20 bytes.
     assert_eq!((v4(32, 0x50), v4(32, 0x20), v4(20, 0x20), v4(20, 0x40)), (1, 1, 1, 1));
     for (start, count) in [(20, 1), (39, 1), (40, 3)] {
         let frame = [ipv6(6, 32 + 2500), tcp(0), payload(2500)].concat();
@@ -74,7 +75,7 @@ fn segments_cut_from_tcp_continue_each_other() {
         assert_eq!(&frame[52..], expected);
         assert_eq!(usize::from(u16::from_be_bytes([frame[2], frame[3]])), frame.len());
         let id = u16::from_be_bytes([frame[4], frame[5]]);
-        assert_eq!(id, 0xffff_u16.wrapping_add(first as u16), "the kernel numbers segments so");
+        assert_eq!(id, 0xffff_u16.wrapping_add(first as u16), "the numbering of the kernel's segmentation");
         assert_eq!(checksum::sum(&frame[..20], 0), 0xffff, "RFC 791: the header sums to all ones");
         let sequence = u32::from_be_bytes(frame[24..28].try_into().unwrap());
         assert_eq!(sequence, 0xffff_fff0_u32.wrapping_add(first * 1000));
@@ -117,7 +118,7 @@ fn udp_super_packets_are_cut_into_datagrams_over_ipv6_too() {
 }
 
 #[test]
-fn the_ethernet_header_of_a_lan_is_kept_and_not_counted() {
+fn the_ethernet_header_is_kept_and_not_counted() {
     let frame = [vec![2; 12], vec![8, 0], ipv4(6, 1, 32 + 1500), tcp(0), payload(1500)].concat();
     let p = packet(vnet(GSO_TCPV4, 66, 1000, 34, 16), frame, true);
     assert_eq!(p.segments(), Segments { count: 2, full: 1052, last: 552 });
@@ -146,20 +147,20 @@ fn segments_above_the_path_mtu_are_cut_smaller() {
         (frame.len(), u32::from_be_bytes(frame[24..28].try_into().unwrap())),
         (152, 0xffff_fff0_u32.wrapping_add(2400))
     );
-    assert!(!super_tcp4(2500).cut_to(52), "there must be room for data");
+    assert!(!super_tcp4(2500).cut_to(52), "the limit leaves no space for data");
     let single = [ipv4(6, 1, 32 + 1000), tcp(0), payload(1000)].concat();
     let mut p = packet(vnet(GSO_NONE, 0, 0, 20, 16), single.clone(), false);
     assert!(p.cut_to(2000) && p.segments().count == 1);
     assert!(p.cut_to(652));
     assert_eq!(p.segments(), Segments { count: 2, full: 652, last: 452 });
-    // A SYN, urgent data and a signature are of one segment.
+    // A SYN, urgent data and a signature belong to one segment.
     for (at, byte) in [(13, 0x02), (13, 0x30), (20, 19), (20, 29)] {
         let mut other = single.clone();
         other[20 + at] = byte;
         other[20 + 21] = 12;
         assert!(!packet(vnet(GSO_NONE, 0, 0, 20, 16), other, false).cut_to(500), "{at}: {byte}");
     }
-    // With a whole checksum the sums of the parts are not known; datagrams must not be cut at all.
+    // With a complete checksum the sums of the parts are unknown. Datagrams must not be cut.
     let mut whole = packet(vec![0; VNET_HEADER], single, false);
     let udp = [ipv4(17, 1, 1000), payload(1000)].concat();
     let mut datagram = packet(vnet(GSO_NONE, 0, 0, 20, 6), udp, false);
@@ -167,7 +168,7 @@ fn segments_above_the_path_mtu_are_cut_smaller() {
 }
 
 #[test]
-fn lies_in_the_headers_make_one_segment_and_no_panic() {
+fn false_headers_give_one_segment_and_no_panic() {
     let frame = [ipv4(6, 1, 32 + 100), tcp(0), payload(100)].concat();
     for (kind, size, at) in [
         (GSO_TCPV4, 0, 20),

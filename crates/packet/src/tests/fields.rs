@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use crate::tests::{ipv4, ipv6, payload, tcp};
 use crate::{Ecn, Flow, checksum, clamp_mss, destination, ecn, is_last, is_reset, mark_congestion, source};
 
-/// A SYN with options, its checksum whole.
+/// A SYN with options and a complete checksum.
 fn syn(v6: bool, options: &[u8]) -> Vec<u8> {
     let mut header = tcp(1)[..20].to_vec();
     header[12] = ((20 + options.len()) / 4 * 16) as u8;
@@ -18,14 +18,14 @@ fn syn(v6: bool, options: &[u8]) -> Vec<u8> {
     ip
 }
 
-/// All ones when the transport checksum is right.
+/// Sum over segment and pseudo-header: all ones if the transport checksum is valid.
 fn whole_sum(ip: &[u8], at: usize) -> u32 {
     checksum::sum(&ip[at..], checksum::pseudo_header(ip, 6, ip.len() - at))
 }
 
 #[test]
-fn the_segment_size_of_a_syn_is_lowered_and_its_checksum_stays_right() {
-    // MSS 1460 alone, behind one and behind three fillers: at even and at odd bytes.
+fn the_segment_size_of_a_syn_is_lowered_and_its_checksum_stays_valid() {
+    // MSS 1460 alone, after one and after three fillers: at even and odd offsets.
     for options in [&[2, 4, 5, 180][..], &[1, 2, 4, 5, 180, 1, 1, 0], &[1, 1, 1, 2, 4, 5, 180, 0]] {
         for (v6, mss) in [(false, 1316_u16), (true, 1296)] {
             let mut ip = syn(v6, options);
@@ -34,13 +34,13 @@ fn the_segment_size_of_a_syn_is_lowered_and_its_checksum_stays_right() {
             assert_eq!(whole_sum(&ip, at), 0xffff, "{options:?}");
             let place = at + 20 + options.iter().position(|b| *b == 2).unwrap() + 2;
             assert_eq!(ip[place..place + 2], mss.to_be_bytes());
-            assert!(!clamp_mss(&mut ip, 1356, false), "it fits already");
+            assert!(!clamp_mss(&mut ip, 1356, false), "the segment size fits");
         }
     }
 }
 
 #[test]
-fn a_partial_checksum_does_not_cover_the_options_yet() {
+fn a_partial_checksum_does_not_cover_the_options() {
     let mut ip = syn(false, &[2, 4, 5, 180]);
     let before = ip[36..38].to_vec();
     assert!(clamp_mss(&mut ip, 1356, true));
@@ -62,7 +62,7 @@ fn only_a_syn_with_the_option_is_touched() {
 }
 
 #[test]
-fn a_mark_of_the_way_is_taken_over_where_the_packet_can_carry_it() {
+fn a_congestion_mark_is_copied_to_an_ecn_capable_packet() {
     for v6 in [false, true] {
         for (bits, may, after) in [
             (0, false, Ecn::NotCapable),
@@ -97,13 +97,13 @@ fn a_flow_is_its_addresses_ports_protocol_and_priority() {
     );
     packet[6] = 0x20;
     let first = Flow::of(&packet).unwrap();
-    assert_eq!((first.source_port, first.destination_port), (0, 0), "fragments of a datagram stay together");
+    assert_eq!((first.source_port, first.destination_port), (0, 0), "fragments of a datagram have one flow");
     let six = Flow::of(&[ipv6(17, 100), payload(100)].concat()).unwrap();
     assert_eq!((six.destination, six.protocol), ("::2".parse().unwrap(), 17));
 }
 
 #[test]
-fn a_sender_that_sends_no_more_says_so_with_fin_or_rst() {
+fn fin_and_rst_mark_the_last_segment() {
     let with = |flags: u8| {
         let mut segment = tcp(0);
         segment[13] = flags;
@@ -119,14 +119,14 @@ fn a_sender_that_sends_no_more_says_so_with_fin_or_rst() {
         assert!(!is_last(&datagram), "UDP has no flags");
         let mut fragment = four;
         fragment[7] = 1;
-        assert!(!is_last(&fragment), "what follows has no header");
+        assert!(!is_last(&fragment), "a later fragment has no TCP header");
     }
     assert!(!is_last(&[]) && !is_last(&ipv4(6, 1, 0)[..20]));
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_them_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), version: bool) {
+    fn no_bytes_cause_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), version: bool) {
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = if version { 0x45 } else { 0x60 };

@@ -2,7 +2,7 @@ use crate::checksum::sum;
 use crate::tests::{ipv4, payload};
 use crate::{Fragments, Packet, fuzzing};
 
-/// A packet of UDP with these options, flags and offset, that carries so many bytes.
+/// A UDP packet with these options, flags and offset, and a payload of `bytes`.
 fn packet(options: &[u8], field: u16, bytes: usize) -> Vec<u8> {
     let mut ip = ipv4(17, 77, options.len() + bytes);
     ip[0] = 0x45 + (options.len() / 4) as u8;
@@ -12,8 +12,8 @@ fn packet(options: &[u8], field: u16, bytes: usize) -> Vec<u8> {
     [&ip[..], options, &payload(bytes)].concat()
 }
 
-fn fragments(ip: &[u8], most: usize) -> Vec<Vec<u8>> {
-    Fragments::new(ip, most).unwrap().map(|f| f.parts().concat()).collect()
+fn fragments(ip: &[u8], max: usize) -> Vec<Vec<u8>> {
+    Fragments::new(ip, max).unwrap().map(|f| f.parts().concat()).collect()
 }
 
 /// Flags and offset.
@@ -25,7 +25,7 @@ fn field(ip: &[u8]) -> u16 {
 fn fragments_are_those_of_rfc_791() {
     let whole = packet(&[], 0, 3000);
     let all = fragments(&whole, 1332);
-    // 1312 bytes are 164 units; and what is left.
+    // 1312 bytes are 164 units; the last fragment has the rest.
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [1332, 1332, 20 + 3000 - 2 * 1312]);
     assert_eq!(all.iter().map(|f| field(f)).collect::<Vec<_>>(), [0x2000, 0x2000 + 164, 328]);
     for f in &all {
@@ -37,11 +37,11 @@ fn fragments_are_those_of_rfc_791() {
         );
     }
     assert_eq!(all.iter().flat_map(|f| f[20..].to_vec()).collect::<Vec<_>>(), whole[20..]);
-    // Not off the unit, however much room there is.
+    // Fragments end at multiples of the unit, even if more bytes fit.
     assert_eq!(fragments(&whole, 1339).iter().map(Vec::len).collect::<Vec<_>>(), [1332, 1332, 396]);
-    // What fits is one, and the same.
+    // A packet that fits gives one identical fragment.
     assert_eq!(fragments(&packet(&[], 0, 1312), 1332), [packet(&[], 0, 1312)]);
-    // Bytes behind the packet, as short frames have them, are none of it.
+    // Padding after the packet, as in short Ethernet frames, is not part of it.
     assert_eq!(fragments(&[packet(&[], 0, 30), vec![0; 10]].concat(), 1332), [packet(&[], 0, 30)]);
 }
 
@@ -55,8 +55,8 @@ fn fragments_are_cut_again() {
 }
 
 #[test]
-fn options_that_are_for_the_first_stay_with_it() {
-    // Record route (RFC 791, section 3.1: not copied), nothing, router alert (RFC 2113: copied), the end.
+fn options_for_the_first_fragment_stay_with_it() {
+    // Record route (RFC 791, section 3.1: not copied), no operation, router alert (RFC 2113: copied), end of options.
     let options = [7, 7, 4, 1, 2, 3, 4, 1, 0x94, 4, 0, 0];
     let all = fragments(&packet(&options, 0, 100), 96);
     assert_eq!(all.len(), 2);
@@ -71,8 +71,9 @@ fn options_that_are_for_the_first_stay_with_it() {
 }
 
 #[test]
-fn a_datagram_in_fragments_has_its_checksum() {
-    // RFC 768: over the pseudo-header, the header and the data; the device left the sum of the first in the field.
+fn a_fragmented_datagram_has_a_complete_checksum() {
+    // RFC 768: the checksum covers pseudo-header, header and data; the device left the sum of the pseudo-header in the
+    // field.
     let bytes = 1000;
     let mut ip = packet(&[], 0, 8 + bytes);
     let pseudo = sum(&[&ip[12..20], &[0, 17], &((8 + bytes) as u16).to_be_bytes()].concat(), 0);
@@ -91,8 +92,9 @@ fn a_datagram_in_fragments_has_its_checksum() {
 }
 
 #[test]
-fn datagrams_that_come_as_one_are_cut_each_for_itself() {
-    // Three of 500 bytes with a partial checksum (virtio 1.2, section 5.1.6.2: VIRTIO_NET_HDR_GSO_UDP_L4 is 5), and one of 100.
+fn the_datagrams_of_a_super_packet_are_fragmented_separately() {
+    // Three datagrams of 500 bytes with a partial checksum (virtio 1.2, section 5.1.6.2: VIRTIO_NET_HDR_GSO_UDP_L4 is
+    // 5), and one of 100.
     let mut ip = packet(&[], 0, 8 + 1600);
     ip[20..28].copy_from_slice(&[0, 7, 0, 9, 6, 72, 0, 0]);
     let vnet = [[1, 5].to_vec(), [28_u16, 500, 20, 6].map(u16::to_ne_bytes).concat()].concat();
@@ -105,7 +107,7 @@ fn datagrams_that_come_as_one_are_cut_each_for_itself() {
         assert_eq!(length, if n < 3 { 508 } else { 108 });
         let pseudo = [&datagram[12..20], &[0, 17], &(length as u16).to_be_bytes()].concat();
         assert_eq!(sum(&datagram[20..], sum(&pseudo, 0)), 0xffff);
-        // So that nobody puts fragments of two together.
+        // Distinct identifications prevent the reassembly of fragments of two datagrams.
         assert_eq!(u16::from_be_bytes([datagram[4], datagram[5]]), 77 + n);
     }
     let parts = wire.iter().flat_map(|datagram| fragments(datagram, 300)).collect::<Vec<_>>();
@@ -116,9 +118,9 @@ fn datagrams_that_come_as_one_are_cut_each_for_itself() {
 #[test]
 fn packets_that_cannot_be_fragmented_are_refused() {
     let whole = packet(&[], 0, 100);
-    assert!(Fragments::new(&packet(&[], 0x4000, 100), 96).is_none(), "its sender forbids it");
-    for most in [0, 19, 20, 27] {
-        assert!(Fragments::new(&whole, most).is_none(), "no room");
+    assert!(Fragments::new(&packet(&[], 0x4000, 100), 96).is_none(), "the packet has the flag \"do not fragment\"");
+    for max in [0, 19, 20, 27] {
+        assert!(Fragments::new(&whole, max).is_none(), "the limit does not fit a fragment");
     }
     assert_eq!(Fragments::new(&whole, 28).unwrap().count(), 13);
     for length in 0..whole.len() {

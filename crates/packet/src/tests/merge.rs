@@ -18,13 +18,13 @@ fn segment(v6: bool, sequence: u32, flags: u8, bytes: usize) -> Vec<u8> {
     [ip, tcp, payload(bytes)].concat()
 }
 
-/// What a device would get, of all packets in a row.
+/// Super-packets that a device would receive for consecutive packets.
 fn written(packets: &[(Vec<u8>, bool)]) -> Vec<(usize, Vec<u8>)> {
     let mut out = Vec::new();
     let mut put = |mut merge: Merge<'_>| {
         let (count, bytes) = (merge.count(), merge.ip_bytes());
-        let mut room: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
-        let all: Vec<u8> = merge.parts(&mut room).iter().flat_map(|p| p.deref().to_vec()).collect();
+        let mut buffers: Parts<'_> = std::array::from_fn(|_| IoSlice::new(&[]));
+        let all: Vec<u8> = merge.parts(&mut buffers).iter().flat_map(|p| p.deref().to_vec()).collect();
         assert_eq!(all.len(), VNET_HEADER + bytes);
         out.push((count, all));
     };
@@ -46,14 +46,14 @@ fn counts(packets: &[(Vec<u8>, bool)]) -> Vec<usize> {
 }
 
 #[test]
-fn segments_of_a_connection_become_one_packet_that_cuts_into_them_again() {
+fn merged_segments_can_be_cut_into_the_original_segments() {
     for v6 in [false, true] {
         let flags = [ACK, ACK, ACK | PSH];
         let all: Vec<_> = (0..3)
             .map(|i| (segment(v6, 7 + 1000 * i, flags[i as usize], if i == 2 { 300 } else { 1000 }), true))
             .collect();
         let written = written(&all);
-        let [(3, packet)] = &written[..] else { panic!("one of three") };
+        let [(3, packet)] = &written[..] else { panic!("one packet of three segments") };
         assert_eq!(packet[1], if v6 { GSO_TCPV6 } else { GSO_TCPV4 });
         let again = Packet::new(packet.as_slice(), packet.len(), false).unwrap();
         assert_eq!(again.segments().count, 3);
@@ -61,7 +61,7 @@ fn segments_of_a_connection_become_one_packet_that_cuts_into_them_again() {
             let cut = Cut::new(&again, i as u32, 1).unwrap();
             let cut = [cut.headers(), cut.payload()].concat();
             let header = if v6 { 40 } else { 20 };
-            // The checksum of what came is not that of a real packet; IPv4 numbers go up by one.
+            // The checksums of the test packets are arbitrary; IPv4 identifications increase by one.
             assert_eq!(cut[header..header + 16], segment[header..header + 16], "segment {i}");
             assert_eq!(cut[header + 18..], segment[header + 18..], "segment {i}");
             assert_eq!(cut[..4], segment[..4], "length");
@@ -94,19 +94,27 @@ fn a_packet_that_does_not_continue_starts_a_new_super_packet() {
         assert_eq!(counts(&[first.clone(), next(change)]), [1, 1], "{what}");
     }
     let whole = (next(&|_| ()).0, false);
-    assert_eq!(counts(&[first.clone(), whole]), [1, 1], "a whole checksum");
+    assert_eq!(counts(&[first.clone(), whole]), [1, 1], "a complete checksum");
     let longer = (segment(false, 1000, ACK, 1001), true);
     assert_eq!(counts(&[first.clone(), longer]), [1, 1]);
     for flags in [ACK | PSH, ACK | FIN] {
         let after = (segment(false, 2000, ACK, 1000), true);
-        assert_eq!(counts(&[first.clone(), (segment(false, 1000, flags, 1000), true), after]), [2, 1], "an end ends");
+        assert_eq!(
+            counts(&[first.clone(), (segment(false, 1000, flags, 1000), true), after]),
+            [2, 1],
+            "FIN and PSH end the super-packet"
+        );
     }
     let short = (segment(false, 1000, ACK, 10), true);
-    assert_eq!(counts(&[first, short, (segment(false, 1010, ACK, 1000), true)]), [2, 1], "a short one is the last");
+    assert_eq!(
+        counts(&[first, short, (segment(false, 1010, ACK, 1000), true)]),
+        [2, 1],
+        "a short segment ends the super-packet"
+    );
 }
 
 #[test]
-fn a_super_packet_is_no_longer_than_a_device_takes() {
+fn a_super_packet_does_not_exceed_the_limit_of_a_device() {
     let all: Vec<_> = (0..200).map(|i| (segment(false, 1400 * i, ACK, 1400), true)).collect();
     for (count, packet) in written(&all) {
         assert!(count <= 64 && packet.len() <= VNET_HEADER + 65_535, "{count}");
@@ -116,7 +124,7 @@ fn a_super_packet_is_no_longer_than_a_device_takes() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic_and_none_are_lost(
+    fn no_bytes_cause_a_panic_and_none_are_lost(
         packets in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..120), any::<bool>()), 1..8),
         protocol in 0..3_u8,
     ) {

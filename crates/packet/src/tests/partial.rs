@@ -1,7 +1,7 @@
 use super::{ipv4, ipv6, payload, tcp};
 use crate::{Checksum, VNET_HEADER, complete_checksum};
 
-/// A virtio header that leaves the checksum at `field` behind `start` to others.
+/// A virtio header with a partial checksum at `field` after `start`.
 fn vnet(start: u16, field: u16) -> [u8; VNET_HEADER] {
     let mut vnet = [0; VNET_HEADER];
     vnet[0] = 1;
@@ -10,7 +10,7 @@ fn vnet(start: u16, field: u16) -> [u8; VNET_HEADER] {
     vnet
 }
 
-/// One's complement sum of 16-bit words, as RFC 1071 section 1 has it: 0xffff for what carries a right checksum.
+/// One's complement sum of 16-bit words (RFC 1071 section 1): 0xffff for data with a valid checksum.
 fn ones(parts: &[&[u8]]) -> u16 {
     let bytes = parts.concat();
     bytes.chunks(2).fold(0_u16, |sum, pair| {
@@ -19,7 +19,7 @@ fn ones(parts: &[&[u8]]) -> u16 {
     })
 }
 
-/// UDP behind destination options (RFC 8200 section 4.6), with the sum of the pseudo-header in its field.
+/// UDP after destination options (RFC 8200 section 4.6), with the sum of the pseudo-header in its checksum field.
 fn udp_behind_options(length: usize) -> (Vec<u8>, Vec<u8>) {
     let udp_bytes = 8 + length;
     let mut ip = ipv6(60, 8 + udp_bytes);
@@ -33,7 +33,7 @@ fn udp_behind_options(length: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn the_place_of_a_partial_checksum_is_told_where_nobody_could_guess_it() {
+fn the_position_of_a_partial_checksum_is_reported_where_it_cannot_be_derived() {
     let udp = [&ipv4(17, 1, 12)[..], &[0; 12]].concat();
     let stream = [&ipv6(6, 32)[..], &tcp(1)].concat();
     assert_eq!(Checksum::of(&[0; VNET_HEADER], &udp), Checksum::Whole);
@@ -48,17 +48,17 @@ fn the_place_of_a_partial_checksum_is_told_where_nobody_could_guess_it() {
 }
 
 #[test]
-fn a_checksum_behind_extension_headers_is_completed() {
+fn a_checksum_after_extension_headers_is_completed() {
     for length in [0, 1, 10, 999, 1000] {
         let (mut ip, pseudo) = udp_behind_options(length);
         complete_checksum(&mut ip, 48, 6);
         assert_eq!(ones(&[&pseudo, &ip[48..]]), 0xffff, "{length}");
-        assert_ne!(ip[54..56], [0; 2], "for UDP there would be none");
+        assert_ne!(ip[54..56], [0; 2], "a zero checksum of UDP would mean none");
     }
 }
 
 #[test]
-fn places_outside_the_packet_change_nothing() {
+fn positions_outside_the_packet_change_nothing() {
     let (ip, _) = udp_behind_options(9);
     for (start, field) in [(48, 17), (48, 16), (65, 0), (66, 0), (usize::MAX, usize::MAX), (0, usize::MAX)] {
         let mut changed = ip.clone();

@@ -2,16 +2,16 @@ use super::{SOURCE, TARGET, ipv4, ipv6, payload, tcp};
 use crate::checksum::{pseudo_header, sum};
 use crate::{destination, source, too_big};
 
-/// The layouts are those of RFC 792 with RFC 1191, and of RFC 4443 section 3.2.
+/// The formats are those of RFC 792 with RFC 1191, and of RFC 4443 section 3.2.
 #[test]
-fn the_sender_is_told_what_its_way_carries() {
+fn the_sender_receives_the_path_mtu() {
     let packet = [ipv4(6, 7, 3000), tcp(1), payload(2968)].concat();
     let answer = too_big(&packet, 1400).unwrap();
     assert_eq!((source(&answer), destination(&answer)), (Some(TARGET.into()), Some(SOURCE.into())));
     assert_eq!((answer[9], &answer[20..22], &answer[24..28]), (1, &[3, 4][..], &[0, 0, 0x05, 0x78][..]));
     assert_eq!(&answer[28..], &packet[..answer.len() - 28], "the packet is quoted");
     assert_eq!((answer.len(), usize::from(answer[2]) << 8 | usize::from(answer[3])), (576, 576));
-    // A sum over what holds its own complement is all ones (RFC 1071).
+    // A sum over data with its own checksum is all ones (RFC 1071).
     assert_eq!((sum(&answer[..20], 0), sum(&answer[20..], 0)), (0xffff, 0xffff));
 
     let packet = [ipv6(17, 3000), payload(3000)].concat();

@@ -1,4 +1,4 @@
-//! One direction and its classes.
+//! Reader of one direction and its classes.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const QUEUE_MAX: Duration = Duration::from_secs(60);
 const BURST_MAX: Duration = Duration::from_secs(10);
 
 /// Minimum rate: HTB counts whole bytes per second.
-const LOWEST: Rate = Rate::from_bps(8);
+const RATE_MIN: Rate = Rate::from_bps(8);
 
 /// A class as given, before its parent is known.
 struct Draft {
@@ -62,7 +62,7 @@ impl Share {
 }
 
 /// Reads `egress` or `ingress`; `None` after an error has been reported.
-pub(super) fn read_side(item: &Item<'_>, way: Direction, users: Users<'_>) -> Option<Side> {
+pub(super) fn read_side(item: &Item<'_>, direction: Direction, users: Users<'_>) -> Option<Side> {
     let mut section = item.section()?;
     let missing = "write the maximum rate of the direction: rate = \"950Mb/s\"";
     let rate = section.required("rate", missing).and_then(|i| i.read(side_rate));
@@ -88,7 +88,7 @@ pub(super) fn read_side(item: &Item<'_>, way: Direction, users: Users<'_>) -> Op
         return Some(Side { rate, classes: vec![everything(rate, queue, burst)], default: 0 });
     }
     let drafts: Vec<Draft> =
-        classes.into_iter().filter_map(|(name, item)| read_class(name, &item, way, users)).collect();
+        classes.into_iter().filter_map(|(name, item)| read_class(name, &item, direction, users)).collect();
     let tree = Tree::new(item, drafts);
     let classes = tree.resolve(rate)?;
     let default = tree.default(default.as_ref(), &spot, &classes)?;
@@ -101,7 +101,7 @@ fn everything(rate: Rate, queue: Queue, burst: Option<Duration>) -> Class {
 }
 
 fn side_rate(value: &Value) -> Result<Rate, Fault> {
-    quantity::rate(value).and_then(|rate| if rate < LOWEST { Err(too_slow()) } else { Ok(rate) })
+    quantity::rate(value).and_then(|rate| if rate < RATE_MIN { Err(too_slow()) } else { Ok(rate) })
 }
 
 fn too_slow() -> Fault {
@@ -126,7 +126,7 @@ fn within(most: Duration) -> impl Fn(&Value) -> Result<Duration, Fault> {
     }
 }
 
-fn read_class(name: String, item: &Item<'_>, way: Direction, users: Users<'_>) -> Option<Draft> {
+fn read_class(name: String, item: &Item<'_>, direction: Direction, users: Users<'_>) -> Option<Draft> {
     if let Err(fault) = quantity::check_name(&name) {
         item.complain(fault);
     }
@@ -144,7 +144,7 @@ fn read_class(name: String, item: &Item<'_>, way: Direction, users: Users<'_>) -
     let [limit_item, leaf_item] = [section.item("queue"), section.item("leaf")];
     let burst = section.read("burst", within(BURST_MAX));
     let match_item = section.item("match");
-    let matches = match_item.as_ref().map_or_else(Vec::new, |i| matches::read(i, way, users));
+    let matches = match_item.as_ref().map_or_else(Vec::new, |i| matches::read(i, direction, users));
     let draft = Draft {
         name,
         parent,
@@ -264,7 +264,7 @@ impl<'a> Tree<'a> {
     fn check_rates(&self, draft: &Draft, rate: Rate, ceiling: Rate, above: Rate) {
         let report = self.item.report;
         let text = describe::rate;
-        if rate < LOWEST {
+        if rate < RATE_MIN {
             draft.rate_spot.complain(report, too_slow());
         }
         if ceiling < rate {

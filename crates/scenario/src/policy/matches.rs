@@ -1,4 +1,4 @@
-//! Which packets belong to a class.
+//! Reader of the matches of a class.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -49,11 +49,11 @@ pub fn code_point(name: &str) -> Option<u8> {
 }
 
 /// Reads one match or a list of matches.
-pub(super) fn read(item: &Item<'_>, way: Direction, users: Users<'_>) -> Vec<Match> {
-    item.one_or_more().iter().filter_map(|one| read_one(one, way, users)).collect()
+pub(super) fn read(item: &Item<'_>, direction: Direction, users: Users<'_>) -> Vec<Match> {
+    item.one_or_more().iter().filter_map(|one| read_one(one, direction, users)).collect()
 }
 
-fn read_one(item: &Item<'_>, way: Direction, users: Users<'_>) -> Option<Match> {
+fn read_one(item: &Item<'_>, direction: Direction, users: Users<'_>) -> Option<Match> {
     let mut section = item.section()?;
     let matched = Match {
         from: list(&mut section, "from", network),
@@ -67,7 +67,7 @@ fn read_one(item: &Item<'_>, way: Direction, users: Users<'_>) -> Option<Match> 
         user: section.read("user", |v| user(v, users)),
         size: section.read("size", quantity::name(&[("mouse", Traffic::Mouse), ("elephant", Traffic::Elephant)])),
     };
-    if way == Direction::Ingress {
+    if direction == Direction::Ingress {
         for key in section.given(&["cgroup", "user"]) {
             let message = format!("has `{key}`, which is not known of received packets");
             section.complain(Fault::new(message, "use it in egress, or match by address, port or size"));

@@ -23,7 +23,7 @@ pub type UserByName<'a> = &'a dyn Fn(&str) -> Option<u32>;
 type Users<'a> = Option<UserByName<'a>>;
 
 /// Maximum length of a device name in Linux (IFNAMSIZ - 1).
-const DEVICE_NAME: usize = 15;
+const DEVICE_NAME_BYTES_MAX: usize = 15;
 /// Range of the number of flows to remember: about 100 bytes each.
 const FLOWS: std::ops::RangeInclusive<u32> = 64..=4_000_000;
 
@@ -103,12 +103,12 @@ fn device_name(value: &tree::Value) -> Result<String, Fault> {
     if is_device_name(&name) {
         return Ok(name);
     }
-    let hint = format!("write it as `ip link` does: at most {DEVICE_NAME} characters, no space, no slash");
+    let hint = format!("write it as `ip link` does: at most {DEVICE_NAME_BYTES_MAX} characters, no space, no slash");
     Err(Fault::new(format!("`{name}` is not a valid device name"), hint))
 }
 
 /// The kernel's rule for names (dev_valid_name in net/core/dev.c).
 fn is_device_name(name: &str) -> bool {
     let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
-    (1..=DEVICE_NAME).contains(&name.len()) && name != "." && name != ".." && name.chars().all(allowed)
+    (1..=DEVICE_NAME_BYTES_MAX).contains(&name.len()) && name != "." && name != ".." && name.chars().all(allowed)
 }

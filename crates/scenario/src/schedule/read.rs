@@ -13,7 +13,7 @@ use crate::section::{Item, Section};
 use crate::topology::Topology;
 
 /// Default interval between the steps of a ramp.
-const EVERY: Duration = Duration::from_millis(50);
+const INTERVAL_DEFAULT: Duration = Duration::from_millis(50);
 
 /// Reads `[[schedule]]`.
 pub(super) fn entries(item: &Item<'_>, topology: &Topology, run: Duration, files: &Files<'_>) -> Vec<Entry> {
@@ -73,7 +73,10 @@ fn targets(section: &mut Section<'_>, topology: &Topology) -> Vec<Target> {
     if links.is_empty() && item.report.is_empty() {
         item.complain(Fault::new("is empty", "name at least one"));
     }
-    links.iter().flat_map(|link| directions.iter().map(|way| Target { link: *link, way: *way })).collect()
+    links
+        .iter()
+        .flat_map(|link| directions.iter().map(|direction| Target { link: *link, direction: *direction }))
+        .collect()
 }
 
 /// Reads what an entry does: new values, a ramp to them, or an outage.
@@ -102,7 +105,7 @@ fn action(section: &mut Section<'_>, files: &Files<'_>) -> Option<Action> {
         }
         return Some(Action::Set(patch));
     };
-    let every = every.map_or(Some(EVERY), |item| item.read(quantity::positive_duration))?;
+    let every = every.map_or(Some(INTERVAL_DEFAULT), |item| item.read(quantity::positive_duration))?;
     let time = over.read(quantity::positive_duration)?;
     if let Some(key) = no_ramp(&patch) {
         let hint = "a ramp changes rate, delay, jitter and loss; write a second [[schedule]] for the rest";

@@ -80,7 +80,7 @@ pub(super) fn changes(entries: &[Entry], initial: Vec<[Settings; 2]>, run: Durat
         for (target, before) in before {
             let settings = walk.state(target).seen();
             if settings != before {
-                changes.push(Change { at: events[0].at, link: target.link, way: target.way, settings });
+                changes.push(Change { at: events[0].at, link: target.link, direction: target.direction, settings });
             }
         }
     }
@@ -119,11 +119,11 @@ fn events(entries: &[Entry], run: Duration, report: &Report) -> Option<Vec<Event
 
 impl<'a> Walk<'a> {
     fn state(&self, target: Target) -> &State {
-        &self.states[target.link][index(target.way)]
+        &self.states[target.link][index(target.direction)]
     }
 
     fn state_mut(&mut self, target: Target) -> &mut State {
-        &mut self.states[target.link][index(target.way)]
+        &mut self.states[target.link][index(target.direction)]
     }
 
     fn handle(&mut self, event: &Event) {
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
         if let (Moment::Start, Action::Set(patch)) = (event.moment, &entry.action) {
             for target in &entry.targets {
                 let [forward, backward] = &mut self.states[target.link];
-                let (own, other) = if index(target.way) == 0 { (forward, backward) } else { (backward, forward) };
+                let (own, other) = if index(target.direction) == 0 { (forward, backward) } else { (backward, forward) };
                 patch.apply_products(&mut own.settings, other.settings.delay, self.report);
             }
         }

@@ -47,23 +47,23 @@ fn a_division_is_a_tree_of_three_classes_with_a_queue_at_each_leaf() {
     let queues: Vec<_> = side.tree.qdiscs.iter().map(|q| (q.handle.to_string(), q.parent.to_string())).collect();
     let wanted = [("1:", "root"), ("10:", "1:10"), ("11:", "1:11")];
     assert_eq!(queues, wanted.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    // 10 ms of 1 Gb/s.
+    // 10 ms at 1 Gb/s.
     let fifo = Discipline::ByteFifo { limit: Bytes::new(1_250_000) };
     assert_eq!(side.tree.qdiscs[1].discipline, fifo);
     let Discipline::Htb(root) = side.tree.qdiscs[0].discipline.clone() else { panic!("{side:?}") };
     assert_eq!(root.default_class, 0x10);
-    // TCP and UDP, either end, both IP versions.
+    // TCP and UDP, source and destination port, both IP versions.
     assert_eq!(side.tree.filters.len(), 8);
     assert!(side.rules.is_none());
-    // Turns go with the rates, 4 to 1.
+    // The quanta have the ratio of the rates, 4 to 1.
     assert_eq!(side.classes[0].htb.quantum, 4 * side.classes[1].htb.quantum);
 }
 
 #[test]
-fn a_queue_has_no_more_bytes_than_the_kernel_counts_and_its_wait_says_so() {
+fn a_queue_and_its_delay_are_limited_to_the_bytes_that_the_kernel_counts() {
     let mut policy = division();
     let side = policy.egress.as_mut().unwrap();
-    // 500 ms of 100 Gb/s would be 6.25 GB; the limit of a FIFO has 32 bits, fq_codel takes 2^31 bytes of memory.
+    // 500 ms at 100 Gb/s would be 6.25 GB. The limit of a FIFO has 32 bits, and fq_codel accepts 2^31 bytes of memory.
     side.rate = mbps(100_000);
     side.classes.truncate(1);
     (side.classes[0].rate, side.classes[0].ceiling) = (mbps(100_000), mbps(100_000));
@@ -79,17 +79,17 @@ fn a_queue_has_no_more_bytes_than_the_kernel_counts_and_its_wait_says_so() {
 }
 
 #[test]
-fn the_wire_rate_leaves_room_for_what_frames_do_not_count() {
+fn a_wire_rate_includes_the_overhead_outside_frames() {
     let policy = Policy { accounting: Accounting::Wire, ..division() };
     let side = planned(&policy, PLAIN).unwrap().egress.unwrap();
-    // 1514 of 1538 bytes of the wire are frame; the kernel counts whole bytes per second.
+    // A frame takes 1514 of 1538 bytes on the wire; the kernel counts whole bytes per second.
     let expected = 1_000_000_000_u64 * 1514 / 1538 / 8 * 8;
     assert_eq!(side.tree.classes[0].htb.rate.as_bps(), expected);
     assert_eq!(side.tree.classes[0].htb.ceiling.as_bps(), expected);
 }
 
 #[test]
-fn classes_by_size_take_a_program_which_then_decides_everything() {
+fn classes_by_size_need_a_program_which_evaluates_all_rules() {
     let mut policy = division();
     let side = policy.egress.as_mut().unwrap();
     side.classes[0].matches = vec![Match { size: Some(Traffic::Elephant), ..Match::default() }];
@@ -114,7 +114,7 @@ fn ingress_packets_are_redirected_through_an_ifb_device() {
 }
 
 #[test]
-fn the_better_queue_is_used_where_it_exists() {
+fn fq_codel_is_used_where_it_exists() {
     let with = Facilities { fq_codel: true, bpf: false };
     let side = planned(&division(), with).unwrap().egress.unwrap();
     assert!(matches!(side.tree.qdiscs[1].discipline, Discipline::FqCodel { ecn: true, .. }));
@@ -139,6 +139,6 @@ fn children_borrow_from_their_parent() {
     let side = planned(&policy, PLAIN).unwrap().egress.unwrap();
     let mail = side.tree.classes.iter().find(|c| c.handle.to_string() == "1:11").unwrap();
     assert_eq!(mail.parent.to_string(), "1:10");
-    assert!(side.classes[0].leaf.is_none(), "what has classes below it has no queue");
+    assert!(side.classes[0].leaf.is_none(), "an inner class has no queue");
     assert_eq!(side.classes[1].depth, 1);
 }

@@ -6,22 +6,22 @@ use units::Rate;
 use super::{Tree, plan, same};
 use crate::object::{Class, HtbClass, Object, Qdisc};
 
-/// A place where what was found is not what was wanted.
+/// A difference between the wanted and the found objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// It is wanted and not there.
+    /// A wanted object does not exist.
     Missing(Object),
-    /// It is there and not wanted.
+    /// An existing object is not wanted.
     Unexpected(Object),
-    /// It has another setting.
+    /// A setting differs.
     Setting {
         /// The object.
         object: Object,
         /// Name of the setting.
         setting: &'static str,
-        /// The wanted setting, as text.
+        /// Wanted value, as text.
         wanted: String,
-        /// The found setting, as text.
+        /// Found value, as text.
         found: String,
     },
 }
@@ -47,8 +47,8 @@ pub(super) fn differences(wanted: &Tree, found: &Tree) -> Vec<Difference> {
             None => list.push(Difference::Missing(Object::Qdisc(qdisc.clone()))),
         }
     }
-    let unasked = found.qdiscs.iter().filter(|q| !wanted.qdiscs.iter().any(|w| w.parent == q.parent));
-    list.extend(unasked.map(|q| Difference::Unexpected(Object::Qdisc(q.clone()))));
+    let unexpected = found.qdiscs.iter().filter(|q| !wanted.qdiscs.iter().any(|w| w.parent == q.parent));
+    list.extend(unexpected.map(|q| Difference::Unexpected(Object::Qdisc(q.clone()))));
     of_classes(wanted, found, &mut list);
     of_filters(wanted, found, &mut list);
     list
@@ -66,18 +66,18 @@ fn of_qdisc(wanted: &Qdisc, found: &Qdisc) -> Option<Difference> {
     } else if wanted.discipline.kind() != found.discipline.kind() {
         Some(setting(object(), "kind", wanted.discipline.kind(), found.discipline.kind()))
     } else if !same::discipline(&wanted.discipline, &found.discipline) {
-        let words = |q: &Qdisc| crate::command::discipline(&q.discipline);
-        Some(setting(object(), "settings", words(wanted), words(found)))
+        let settings = |q: &Qdisc| crate::command::discipline(&q.discipline);
+        Some(setting(object(), "settings", settings(wanted), settings(found)))
     } else {
         None
     }
 }
 
 fn of_classes(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
-    let there: std::collections::BTreeMap<_, _> = found.classes().map(|(p, c)| (c.handle(), (p, c))).collect();
+    let existing: std::collections::BTreeMap<_, _> = found.classes().map(|(p, c)| (c.handle(), (p, c))).collect();
     let inner = plan::inner(wanted);
     for (parent, class) in wanted.classes() {
-        let same = there.get(&class.handle());
+        let same = existing.get(&class.handle());
         match (class, same) {
             (class, None) => list.push(Difference::Missing(class)),
             (class, Some((other, _))) if *other != parent => list.push(setting(class, "parent", parent, other)),
@@ -90,13 +90,13 @@ fn of_classes(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
             _ => {}
         }
     }
-    let asked: std::collections::BTreeSet<_> = wanted.classes().map(|(_, c)| c.handle()).collect();
-    let unasked = there.into_values().filter(|(_, c)| !asked.contains(&c.handle()));
-    list.extend(unasked.map(|(_, c)| Difference::Unexpected(c)));
+    let wanted_handles: std::collections::BTreeSet<_> = wanted.classes().map(|(_, c)| c.handle()).collect();
+    let unexpected = existing.into_values().filter(|(_, c)| !wanted_handles.contains(&c.handle()));
+    list.extend(unexpected.map(|(_, c)| Difference::Unexpected(c)));
 }
 
 fn of_class(wanted: &Class, found: &Class, inner: bool) -> Vec<Difference> {
-    let (w, f): (HtbClass, HtbClass) = (same::kept_class(&wanted.htb, inner, &found.htb), found.htb);
+    let (w, f): (HtbClass, HtbClass) = (same::stored_class(&wanted.htb, inner, &found.htb), found.htb);
     let pairs = [
         ("rate", rate(w.rate), rate(f.rate)),
         ("ceiling", rate(w.ceiling), rate(f.ceiling)),
@@ -110,30 +110,30 @@ fn of_class(wanted: &Class, found: &Class, inner: bool) -> Vec<Difference> {
 }
 
 fn of_filters(wanted: &Tree, found: &Tree, list: &mut Vec<Difference>) {
-    let (wanted, found) = (plan::by_place(wanted), plan::by_place(found));
-    for (place, shall) in &wanted {
-        let there = found.get(place).map_or(&[][..], Vec::as_slice);
-        for (i, filter) in shall.iter().enumerate() {
+    let (wanted, found) = (plan::by_key(wanted), plan::by_key(found));
+    for (key, planned) in &wanted {
+        let existing = found.get(key).map_or(&[][..], Vec::as_slice);
+        for (i, filter) in planned.iter().enumerate() {
             let object = || Object::Filter((*filter).clone());
-            match there.get(i) {
+            match existing.get(i) {
                 None => list.push(Difference::Missing(object())),
                 Some(other) if !same::filter(filter, other, true) => {
-                    let words = crate::command::classifier;
-                    let (w, f) = (words(&filter.classifier), words(&other.classifier));
+                    let settings = crate::command::classifier;
+                    let (w, f) = (settings(&filter.classifier), settings(&other.classifier));
                     list.push(setting(object(), "comparison", w, f));
                 }
                 Some(_) => {}
             }
         }
     }
-    for (place, there) in &found {
-        let asked = wanted.get(place).map_or(0, Vec::len);
-        let unasked = there.iter().skip(asked);
-        list.extend(unasked.map(|f| Difference::Unexpected(Object::Filter((*f).clone()))));
+    for (key, existing) in &found {
+        let wanted_count = wanted.get(key).map_or(0, Vec::len);
+        let unexpected = existing.iter().skip(wanted_count);
+        list.extend(unexpected.map(|f| Difference::Unexpected(Object::Filter((*f).clone()))));
     }
 }
 
-/// Exact, with the largest prefix that leaves a whole number.
+/// Formats the rate exactly, with the largest prefix that gives a whole number.
 fn rate(rate: Rate) -> String {
     let bps = rate.as_bps();
     let prefixes = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];

@@ -1,8 +1,8 @@
-//! The operations between two trees.
+//! Planning of the operations between two trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Place, Tree, place, qdisc_of, same};
+use super::{FilterKey, Tree, filter_key, qdisc_of, same};
 use crate::filter::{Classifier, Filter};
 use crate::handle::Handle;
 use crate::message::Operation;
@@ -10,72 +10,72 @@ use crate::object::{Object, Qdisc};
 
 /// Action on an existing object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// It stays as it is.
-    Stays,
-    /// It stays with other settings.
-    Changes,
-    /// Another one takes its place in one step.
-    IsReplaced,
+enum Action {
+    /// The object remains as it is.
+    Keep,
+    /// The settings of the object change.
+    Change,
+    /// One request replaces the object.
+    Replace,
     /// The object is deleted before anything is added, because it blocks an addition.
-    GoesFirst,
-    /// It is deleted when everything else is done.
-    GoesLast,
-    /// It goes together with what holds it.
-    GoesAlong,
+    DeleteFirst,
+    /// The object is deleted after all other operations.
+    DeleteLast,
+    /// The kernel deletes the object with its parent.
+    DeletedWithParent,
 }
 
-impl Fate {
-    fn stays(self) -> bool {
-        matches!(self, Self::Stays | Self::Changes)
+impl Action {
+    fn keeps(self) -> bool {
+        matches!(self, Self::Keep | Self::Change)
     }
 }
 
 struct Plan<'a> {
-    /// Wanted disciplines by their parents, and where each handle is wanted.
+    /// Wanted disciplines by parent.
     qdiscs: BTreeMap<Handle, &'a Qdisc>,
-    places: BTreeMap<Handle, Handle>,
-    /// Wanted classes with their parents, and those of them that have classes below.
+    parents: BTreeMap<Handle, Handle>,
+    /// Wanted classes by handle, with their parents.
     classes: BTreeMap<Handle, (Handle, Object)>,
     inner: BTreeSet<Handle>,
-    /// Fates of found disciplines by their parents, with their handles.
-    fates: BTreeMap<Handle, (Fate, Handle)>,
-    /// Found disciplines that do not stay.
-    gone: BTreeSet<Handle>,
-    /// Fates of found classes.
-    class_fates: BTreeMap<Handle, Fate>,
+    /// Actions on found disciplines by parent, with their handles.
+    qdisc_actions: BTreeMap<Handle, (Action, Handle)>,
+    /// Found disciplines that do not remain.
+    deleted: BTreeSet<Handle>,
+    /// Actions on found classes.
+    class_actions: BTreeMap<Handle, Action>,
 }
 
 pub(super) fn operations(wanted: &Tree, found: &Tree) -> Vec<Operation> {
     let mut plan = Plan {
         qdiscs: wanted.qdiscs.iter().map(|q| (q.parent, q)).collect(),
-        places: wanted.qdiscs.iter().filter(|q| q.handle != Handle::NONE).map(|q| (q.handle, q.parent)).collect(),
+        parents: wanted.qdiscs.iter().filter(|q| q.handle != Handle::NONE).map(|q| (q.handle, q.parent)).collect(),
         classes: wanted.classes().map(|(parent, c)| (c.handle(), (parent, c))).collect(),
         inner: inner(wanted),
-        fates: BTreeMap::new(),
-        gone: BTreeSet::new(),
-        class_fates: BTreeMap::new(),
+        qdisc_actions: BTreeMap::new(),
+        deleted: BTreeSet::new(),
+        class_actions: BTreeMap::new(),
     };
-    let there = found.holders();
-    for (parent, object) in &there {
+    let existing = found.holders();
+    for (parent, object) in &existing {
         plan.decide(*parent, object);
     }
     let filters = plan.filters(wanted, found);
     let mut operations = filters.first;
-    operations.extend(plan.deletions(&there, Fate::GoesFirst));
+    operations.extend(plan.deletions(&existing, Action::DeleteFirst));
     operations.extend(wanted.holders().into_iter().filter_map(|(parent, object)| plan.addition(parent, object)));
     operations.extend(filters.added);
     operations.extend(filters.last);
-    operations.extend(plan.deletions(&there, Fate::GoesLast));
+    operations.extend(plan.deletions(&existing, Action::DeleteLast));
     operations
 }
 
-/// Classes that have classes below.
+/// Classes that have child classes.
 pub(super) fn inner(tree: &Tree) -> BTreeSet<Handle> {
     tree.classes().map(|(parent, _)| parent).filter(|parent| parent.minor() != 0).collect()
 }
 
-/// The operations that concern filters.
+/// Operations on filters.
 #[derive(Default)]
 struct Filters {
     first: Vec<Operation>,
@@ -84,153 +84,156 @@ struct Filters {
 }
 
 impl Plan<'_> {
-    /// Decides about one object; what holds it is decided already.
+    /// Decides the action on one object, after the action on its parent.
     fn decide(&mut self, parent: Handle, found: &Object) {
         if let Object::Qdisc(qdisc) = found {
-            let fate = self.fate_of_qdisc(qdisc);
-            self.fates.insert(parent, (fate, qdisc.handle));
-            if !fate.stays() && qdisc.handle != Handle::NONE {
-                self.gone.insert(qdisc.handle);
+            let action = self.action_on_qdisc(qdisc);
+            self.qdisc_actions.insert(parent, (action, qdisc.handle));
+            if !action.keeps() && qdisc.handle != Handle::NONE {
+                self.deleted.insert(qdisc.handle);
             }
         } else {
-            let fate = self.fate_of_class(parent, found);
-            self.class_fates.insert(found.handle(), fate);
+            let action = self.action_on_class(parent, found);
+            self.class_actions.insert(found.handle(), action);
         }
     }
 
-    fn fate_of_qdisc(&self, found: &Qdisc) -> Fate {
-        let holder = self.class_fates.get(&found.parent);
-        if self.gone.contains(&qdisc_of(found.parent)) || holder == Some(&Fate::GoesFirst) {
-            return Fate::GoesAlong;
+    fn action_on_qdisc(&self, found: &Qdisc) -> Action {
+        let holder = self.class_actions.get(&found.parent);
+        if self.deleted.contains(&qdisc_of(found.parent)) || holder == Some(&Action::DeleteFirst) {
+            return Action::DeletedWithParent;
         }
-        if self.places.get(&found.handle).is_some_and(|place| *place != found.parent) {
-            return Fate::GoesFirst;
+        if self.parents.get(&found.handle).is_some_and(|parent| *parent != found.parent) {
+            return Action::DeleteFirst;
         }
-        // A leaf that gets classes loses its discipline, and one that goes takes it along.
-        if holder == Some(&Fate::GoesLast) || self.inner.contains(&found.parent) {
-            return Fate::GoesAlong;
+        // A leaf that gets child classes loses its discipline, and a deleted class takes its discipline with it.
+        if holder == Some(&Action::DeleteLast) || self.inner.contains(&found.parent) {
+            return Action::DeletedWithParent;
         }
-        let Some(wanted) = self.qdiscs.get(&found.parent) else { return Fate::GoesLast };
+        let Some(wanted) = self.qdiscs.get(&found.parent) else { return Action::DeleteLast };
         let same = same::discipline(&wanted.discipline, &found.discipline);
         match wanted.handle == found.handle || (wanted.handle == Handle::NONE && found.parent != Handle::INGRESS) {
-            true if same => Fate::Stays,
-            true if same::changeable(wanted, found) => Fate::Changes,
-            true => Fate::GoesFirst,
-            false => Fate::IsReplaced,
+            true if same => Action::Keep,
+            true if same::changeable(wanted, found) => Action::Change,
+            true => Action::DeleteFirst,
+            false => Action::Replace,
         }
     }
 
-    fn fate_of_class(&self, parent: Handle, found: &Object) -> Fate {
-        if self.gone.contains(&qdisc_of(found.handle())) {
-            return Fate::GoesAlong;
+    fn action_on_class(&self, parent: Handle, found: &Object) -> Action {
+        if self.deleted.contains(&qdisc_of(found.handle())) {
+            return Action::DeletedWithParent;
         }
-        let above = self.class_fates.get(&parent);
-        let above_stays = above.is_none_or(|fate| fate.stays());
+        let parent_action = self.class_actions.get(&parent);
+        let parent_remains = parent_action.is_none_or(|action| action.keeps());
         match self.classes.get(&found.handle()) {
-            Some((wanted_parent, wanted)) if above_stays && *wanted_parent == parent => self.compare(wanted, found),
-            Some(_) => Fate::GoesFirst,
-            None if above == Some(&Fate::GoesFirst) => Fate::GoesFirst,
-            // A class that shall be a leaf cannot be one while classes are below.
-            None if above_stays && above.is_some() && !self.inner.contains(&parent) => Fate::GoesFirst,
-            None => Fate::GoesLast,
+            Some((wanted_parent, wanted)) if parent_remains && *wanted_parent == parent => self.compare(wanted, found),
+            Some(_) => Action::DeleteFirst,
+            None if parent_action == Some(&Action::DeleteFirst) => Action::DeleteFirst,
+            // A class cannot become a leaf while it has child classes.
+            None if parent_remains && parent_action.is_some() && !self.inner.contains(&parent) => Action::DeleteFirst,
+            None => Action::DeleteLast,
         }
     }
 
-    fn compare(&self, wanted: &Object, found: &Object) -> Fate {
+    fn compare(&self, wanted: &Object, found: &Object) -> Action {
         match (wanted, found) {
-            (w, f) if w == f => Fate::Stays,
+            (w, f) if w == f => Action::Keep,
             (Object::Class(w), Object::Class(f)) => {
                 let inner = self.inner.contains(&w.handle);
-                if same::kept_class(&w.htb, inner, &f.htb) == f.htb { Fate::Stays } else { Fate::Changes }
+                if same::stored_class(&w.htb, inner, &f.htb) == f.htb { Action::Keep } else { Action::Change }
             }
-            _ => Fate::GoesFirst,
+            _ => Action::DeleteFirst,
         }
     }
 
-    /// Deletions, what is held before what holds.
-    fn deletions(&self, there: &[(Handle, Object)], when: Fate) -> Vec<Operation> {
-        let due = |parent: &Handle, object: &Object| self.fate(*parent, object).0 == Some(when);
-        let due = there.iter().rev().filter(|(parent, object)| due(parent, object));
+    /// Deletions, children before parents.
+    fn deletions(&self, existing: &[(Handle, Object)], when: Action) -> Vec<Operation> {
+        let due = |parent: &Handle, object: &Object| self.action(*parent, object).0 == Some(when);
+        let due = existing.iter().rev().filter(|(parent, object)| due(parent, object));
         due.map(|(_, object)| Operation::Delete(object.clone())).collect()
     }
 
-    /// What becomes of the discipline or class in the place of this one; for a discipline also the handle that is there.
-    fn fate(&self, parent: Handle, object: &Object) -> (Option<Fate>, Option<Handle>) {
+    /// Action on the discipline or class at the position of `object`, and for a discipline the existing handle.
+    fn action(&self, parent: Handle, object: &Object) -> (Option<Action>, Option<Handle>) {
         if matches!(object, Object::Qdisc(_)) {
-            self.fates.get(&parent).copied().unzip()
+            self.qdisc_actions.get(&parent).copied().unzip()
         } else {
-            (self.class_fates.get(&object.handle()).copied(), None)
+            (self.class_actions.get(&object.handle()).copied(), None)
         }
     }
 
-    /// How an object comes to be as it is wanted; `None` if it is.
+    /// Operation that creates or changes an object; `None` if the object exists as wanted.
     fn addition(&self, parent: Handle, wanted: Object) -> Option<Operation> {
-        let (fate, handle) = self.fate(parent, &wanted);
-        match fate {
-            Some(Fate::Stays) => None,
-            Some(Fate::Changes) => Some(Operation::Change(match (wanted, handle) {
+        let (action, handle) = self.action(parent, &wanted);
+        match action {
+            Some(Action::Keep) => None,
+            Some(Action::Change) => Some(Operation::Change(match (wanted, handle) {
                 (Object::Qdisc(qdisc), Some(handle)) => Object::Qdisc(Qdisc { handle, ..qdisc }),
                 (class, _) => class,
             })),
-            Some(Fate::IsReplaced) => Some(Operation::Replace(wanted)),
-            Some(Fate::GoesFirst | Fate::GoesLast | Fate::GoesAlong) | None => Some(Operation::Add(wanted)),
+            Some(Action::Replace) => Some(Operation::Replace(wanted)),
+            Some(Action::DeleteFirst | Action::DeleteLast | Action::DeletedWithParent) | None => {
+                Some(Operation::Add(wanted))
+            }
         }
     }
 
-    /// Filters are compared preference by preference. Those before the first difference stay.
+    /// Compares filters within each preference. Filters before the first difference remain.
     fn filters(&self, wanted: &Tree, found: &Tree) -> Filters {
-        let (wanted, found) = (by_place(wanted), by_place(found));
+        let (wanted, found) = (by_key(wanted), by_key(found));
         let mut operations = Filters::default();
-        for (place, there) in &found {
-            let shall = wanted.get(place).map_or(&[][..], Vec::as_slice);
-            if self.go_along(place) {
+        for (key, existing) in &found {
+            let planned = wanted.get(key).map_or(&[][..], Vec::as_slice);
+            if self.are_deleted_with_parent(key) {
                 continue;
             }
-            let gone = removals(there, self.common(shall, there));
-            let in_the_way = !shall.is_empty() || there.iter().any(|f| self.points_at_class_that_goes_first(f));
-            if in_the_way { operations.first.extend(gone) } else { operations.last.extend(gone) }
+            let deleted = removals(existing, self.common(planned, existing));
+            let blocks_addition = !planned.is_empty() || existing.iter().any(|f| self.refers_to_class_deleted_first(f));
+            if blocks_addition { operations.first.extend(deleted) } else { operations.last.extend(deleted) }
         }
-        for (place, shall) in &wanted {
-            let there = found.get(place).filter(|_| !self.go_along(place)).map_or(&[][..], Vec::as_slice);
-            let missing = shall.iter().skip(self.common(shall, there));
+        for (key, planned) in &wanted {
+            let existing = found.get(key).filter(|_| !self.are_deleted_with_parent(key)).map_or(&[][..], Vec::as_slice);
+            let missing = planned.iter().skip(self.common(planned, existing));
             operations.added.extend(missing.map(|f| Operation::Add(Object::Filter((*f).clone()))));
         }
         operations
     }
 
-    /// Whether filters go together with the discipline or class that asks them.
-    fn go_along(&self, place: &Place) -> bool {
-        self.gone.contains(&qdisc_of(place.0)) || self.class_fates.get(&place.0).is_some_and(|fate| !fate.stays())
+    /// Whether filters are deleted with their discipline or class.
+    fn are_deleted_with_parent(&self, key: &FilterKey) -> bool {
+        self.deleted.contains(&qdisc_of(key.0)) || self.class_actions.get(&key.0).is_some_and(|action| !action.keeps())
     }
 
-    /// How many filters at the beginning of a preference can stay.
+    /// Number of filters at the start of a preference that can remain.
     fn common(&self, wanted: &[&Filter], found: &[&Filter]) -> usize {
         let pairs = wanted.iter().zip(found);
-        let known = |f: &Filter| f.preference != 0 && !self.points_at_class_that_goes_first(f);
+        let known = |f: &Filter| f.preference != 0 && !self.refers_to_class_deleted_first(f);
         pairs.take_while(|(w, f)| same::filter(w, f, false) && known(w) && known(f)).count()
     }
 
-    /// The kernel does not delete a class that a filter points at.
-    fn points_at_class_that_goes_first(&self, filter: &Filter) -> bool {
+    /// The kernel does not delete a class to which a filter refers.
+    fn refers_to_class_deleted_first(&self, filter: &Filter) -> bool {
         let Classifier::U32 { class: Some(class), .. } = &filter.classifier else { return false };
-        self.class_fates.get(class) == Some(&Fate::GoesFirst)
+        self.class_actions.get(class) == Some(&Action::DeleteFirst)
     }
 }
 
-/// The filters of each preference, in the order in which they are asked.
-pub(super) fn by_place(tree: &Tree) -> BTreeMap<Place, Vec<&Filter>> {
-    let mut places: BTreeMap<Place, Vec<&Filter>> = BTreeMap::new();
+/// Filters of each preference, in evaluation order.
+pub(super) fn by_key(tree: &Tree) -> BTreeMap<FilterKey, Vec<&Filter>> {
+    let mut by_key: BTreeMap<FilterKey, Vec<&Filter>> = BTreeMap::new();
     for filter in &tree.filters {
-        places.entry(place(filter)).or_default().push(filter);
+        by_key.entry(filter_key(filter)).or_default().push(filter);
     }
-    places
+    by_key
 }
 
-/// Removes filters behind the first `stay`; the whole preference at once if none stays, and with it what tables it has.
-fn removals(there: &[&Filter], stay: usize) -> Vec<Operation> {
+/// Removes filters after the first `keep`. If `keep` is 0, one operation deletes the whole preference with its hash
+/// tables.
+fn removals(existing: &[&Filter], keep: usize) -> Vec<Operation> {
     let delete = |f: Filter| Operation::Delete(Object::Filter(f));
-    match there.first() {
-        Some(first) if stay == 0 => vec![delete(Filter { handle: 0, ..(*first).clone() })],
-        _ => there.iter().skip(stay).rev().map(|f| delete((*f).clone())).collect(),
+    match existing.first() {
+        Some(first) if keep == 0 => vec![delete(Filter { handle: 0, ..(*first).clone() })],
+        _ => existing.iter().skip(keep).rev().map(|f| delete((*f).clone())).collect(),
     }
 }

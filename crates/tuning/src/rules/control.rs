@@ -1,11 +1,11 @@
-//! How a connection reacts: congestion control, acknowledgements, probing.
+//! Rules for congestion control, acknowledgements and probing.
 
-use super::words::time;
+use super::text::time;
 use super::{ESNET, IP_SYSCTL};
 use crate::catalogue::{Context, Finding, Paper, SysctlRule};
 
-/// Initial window in segments (RFC 6928) and a usual segment, for the arithmetic of a restart.
-const INITIAL_WINDOW: f64 = 10.0 * 1448.0;
+/// Initial window in bytes: segments (RFC 6928) of a usual size, for the calculation of a restart.
+const INITIAL_WINDOW_BYTES: f64 = 10.0 * 1448.0;
 
 pub(crate) const RULES: &[SysctlRule] = &[
     SysctlRule {
@@ -96,7 +96,7 @@ fn congestion_control(context: &Context<'_>, value: &str) -> Finding {
     }
 }
 
-/// Half a window of segments, one a round trip.
+/// Time to regain half a window by one segment per round trip.
 fn reno_recovery(context: &Context<'_>) -> String {
     let segments = context.path.bdp().as_u64() as f64 / 1448.0;
     let seconds = segments / 2.0 * context.path.rtt.as_secs_f64();
@@ -134,7 +134,7 @@ fn sack(_: &Context<'_>, value: &str) -> Finding {
 
 fn timestamps(context: &Context<'_>, value: &str) -> Finding {
     let why = "They give a round trip for every acknowledgement and protect against wrapped sequence numbers.";
-    // 2^32 bytes at the path's rate.
+    // Time to send 2^32 bytes at the path's rate.
     let wraps = context.path.rate.time_for(units::Bytes::new(1 << 32));
     match value {
         "1" | "2" => Finding::good(why),
@@ -151,7 +151,7 @@ fn idle(context: &Context<'_>, value: &str) -> Finding {
     if value == "0" {
         return Finding::good(why);
     }
-    let trips = (context.path.bdp().as_u64() as f64 / INITIAL_WINDOW).max(1.0).log2().ceil();
+    let trips = (context.path.bdp().as_u64() as f64 / INITIAL_WINDOW_BYTES).max(1.0).log2().ceil();
     let lost = context.path.rtt.mul_f64(trips);
     let effect = format!("{trips:.0} round trips, {}, to fill this path again after each pause", time(lost));
     Finding::change(0, why).with_effect(effect)

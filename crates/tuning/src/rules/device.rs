@@ -3,21 +3,21 @@
 use results::tune::{Judgement, TuneRow};
 use units::Bytes;
 
-use super::words::{bytes, rate, time};
+use super::text::{bytes, rate, time};
 use super::{ESNET, SCALING};
 use crate::catalogue::{Context, Finding, Paper, row, unread};
 use crate::{Device, Offload, OffloadState, Rings, Setting};
 
-/// Packets in a device's own queue by default.
-const QUEUE: u32 = 1000;
-/// Ethernet header of a packet.
-const ETHERNET: u64 = 14;
-/// Bytes of an Ethernet frame beside the IP packet, with preamble, checksum and gap (IEEE 802.3).
-const ETHERNET_OVERHEAD: f64 = 38.0;
-/// IPv4, TCP and its timestamps.
-const HEADERS: f64 = 52.0;
-/// From this rate on one CPU may be too few for the packets of a device.
-const FAST: u64 = 10_000_000_000;
+/// Default length of a device's transmit queue in packets.
+const QUEUE_PACKETS_DEFAULT: u32 = 1000;
+/// Bytes of the Ethernet header of a packet.
+const ETHERNET_HEADER_BYTES: u64 = 14;
+/// Bytes of an Ethernet frame outside the IP packet, including preamble, checksum and gap (IEEE 802.3).
+const ETHERNET_OVERHEAD_BYTES: f64 = 38.0;
+/// Header bytes of IPv4 and TCP with timestamps.
+const HEADER_BYTES: f64 = 52.0;
+/// Rate in bits per second from which a single CPU may not suffice for the packets of a device.
+const FAST_BPS_MIN: u64 = 10_000_000_000;
 
 const ETHTOOL: &str = "kernel: Documentation/networking/segmentation-offloads.rst";
 
@@ -69,19 +69,21 @@ fn queue_length(context: &Context<'_>, device: &Device) -> TuneRow {
         differs: true,
         why: "The longer the queue the longer a full one delays everything; pacing and fq need none of it.",
     };
-    let packet = u64::from(device.mtu) + ETHERNET;
+    let packet = u64::from(device.mtu) + ETHERNET_HEADER_BYTES;
     let link = device.speed.unwrap_or(context.path.rate);
     let full = Bytes::new(u64::from(device.queue_length) * packet);
     let wait = link.time_for(full).unwrap_or_default();
-    let said = format!("a full queue of packets of {packet} bytes waits {} at {}", time(wait), rate(link));
+    let effect = format!("a full queue of packets of {packet} bytes waits {} at {}", time(wait), rate(link));
     let is_fifo = device.qdiscs.as_ref().is_none_or(|kinds| kinds.iter().any(|k| k.contains("fifo")));
     let why = "A fifo at the device holds this many packets; more than a round trip of them is only delay.";
     let finding = match device.queue_length {
-        QUEUE.. if device.queue_length > QUEUE && is_fifo && wait > context.path.rtt => {
-            Finding::change(QUEUE, why).with_effect(said)
+        QUEUE_PACKETS_DEFAULT..
+            if device.queue_length > QUEUE_PACKETS_DEFAULT && is_fifo && wait > context.path.rtt =>
+        {
+            Finding::change(QUEUE_PACKETS_DEFAULT, why).with_effect(effect)
         }
         0 => Finding::good("The device has no queue of its own, as virtual devices do."),
-        _ => Finding::good(why).with_effect(said),
+        _ => Finding::good(why).with_effect(effect),
     };
     let applicable = finding.judgement == Judgement::Change;
     let setting = Setting::QueueLength(device.name.clone());
@@ -124,7 +126,7 @@ fn switched(key: &str, state: Option<&OffloadState>, why: &str) -> TuneRow {
 fn checksum(device: &Device) -> TuneRow {
     let why =
         "The device computes checksums of what is sent; without it there is no segmentation by the device either.";
-    // Switching one of its kinds can switch others with it: shown, not changed.
+    // Switching one checksum offload can switch others, so the setting is only shown.
     let row = switched(&key(device, "tx-checksum"), device.tx_checksum.as_ref(), why);
     TuneRow { applicable: false, ..row }
 }
@@ -151,7 +153,7 @@ fn mtu(device: &Device) -> TuneRow {
         differs: true,
         why: "Only if every hop of the path carries it; offloads have taken most of what it saved in the host.",
     };
-    let share = |mtu: f64| (mtu - HEADERS) / (mtu + ETHERNET_OVERHEAD) * 100.0;
+    let share = |mtu: f64| (mtu - HEADER_BYTES) / (mtu + ETHERNET_OVERHEAD_BYTES) * 100.0;
     let effect = format!(
         "{:.1} % of an Ethernet link are payload of TCP; {:.1} % with 9000",
         share(f64::from(device.mtu)),
@@ -172,7 +174,7 @@ fn rings(device: &Device) -> TuneRow {
         return unread(&key, Judgement::CannotBeRead, "The device does not tell; virtual ones have none.", ESNET);
     };
     let found = format!("rx {receive}/{receive_max}, tx {send}/{send_max}");
-    let finding = match device.received_lost {
+    let finding = match device.received_drops {
         Some(lost) if lost > 0 && receive < receive_max => Finding::change(
             format!("rx {receive_max}"),
             format!(
@@ -186,11 +188,11 @@ fn rings(device: &Device) -> TuneRow {
         }
         None => Finding::unknown("Whether received packets found no room cannot be read."),
     };
-    let room = Bytes::new(u64::from(receive) * (u64::from(device.mtu) + ETHERNET));
+    let ring_bytes = Bytes::new(u64::from(receive) * (u64::from(device.mtu) + ETHERNET_HEADER_BYTES));
     let effect = device
         .speed
-        .and_then(|s| s.time_for(room))
-        .map(|t| format!("{} of full packets ({}) while the CPU does something else", time(t), bytes(room)));
+        .and_then(|s| s.time_for(ring_bytes))
+        .map(|t| format!("{} of full packets ({}) while the CPU does something else", time(t), bytes(ring_bytes)));
     row(&key, &found, Finding { effect, ..finding }, ESNET)
 }
 
@@ -213,7 +215,7 @@ fn interrupts(context: &Context<'_>, device: &Device) -> TuneRow {
         None => "",
     };
     let found = format!("{} on CPUs {}{balance}", interrupts.len(), cpus.join(" "));
-    let is_fast = context.path.rate.as_bps() >= FAST;
+    let is_fast = context.path.rate.as_bps() >= FAST_BPS_MIN;
     let on_one = cpus.len() == 1 && interrupts.len() > 2 && cpus.first().is_some_and(|c| c.parse::<u32>().is_ok());
     let finding = if on_one && context.facts.cpus > 1 && is_fast {
         Finding::change("spread", "All queues interrupt one CPU; set /proc/irq/N/smp_affinity_list, or run irqbalance.")
@@ -234,10 +236,14 @@ fn spreading(context: &Context<'_>, device: &Device) -> TuneRow {
     };
     let is_on = |masks: &[String]| masks.iter().any(|m| m.chars().any(|c| !matches!(c, '0' | ',')));
     let word = |masks: &[String]| if is_on(masks) { "on" } else { "off" };
-    // A device with one send queue has nothing to spread and shows no mask.
+    // A device with one transmit queue has no mask.
     let xps = device.xps.as_deref().map_or("none", word);
     let found = format!("{} rx, RPS {}, XPS {xps}", rps.len(), word(rps));
-    let finding = if rps.len() == 1 && !is_on(rps) && context.facts.cpus > 1 && context.path.rate.as_bps() >= FAST {
+    let finding = if rps.len() == 1
+        && !is_on(rps)
+        && context.facts.cpus > 1
+        && context.path.rate.as_bps() >= FAST_BPS_MIN
+    {
         Finding::change(
             "RPS on",
             "One receive queue means one CPU for all packets: spread them (queues/rx-0/rps_cpus), CPUs of one NUMA node.",

@@ -1,4 +1,4 @@
-//! The machine itself.
+//! Rules for the machine.
 
 use results::tune::{Judgement, TuneRow};
 

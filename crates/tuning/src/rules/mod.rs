@@ -1,4 +1,4 @@
-//! The rules, by what they concern. Each gives for a value found the value advised, and why.
+//! Rules by subject. Each rule returns the recommended value for the present value, and the reason.
 
 pub(crate) mod control;
 pub(crate) mod device;
@@ -6,14 +6,14 @@ pub(crate) mod machine;
 pub(crate) mod queues;
 #[cfg(test)]
 mod tests;
+mod text;
 pub(crate) mod windows;
-mod words;
 
-/// The kernel's own description of its variables.
+/// The kernel's documentation of `net.ipv4` variables.
 const IP_SYSCTL: &str = "kernel: Documentation/networking/ip-sysctl.rst";
-/// The same for `net.core`.
+/// The kernel's documentation of `net.core` variables.
 const NET_SYSCTL: &str = "kernel: Documentation/admin-guide/sysctl/net.rst";
-/// The same for spreading packets over CPUs.
+/// The kernel's documentation of packet distribution over CPUs.
 const SCALING: &str = "kernel: Documentation/networking/scaling.rst";
-/// Advice of the operators of a research network to hosts of bulk transfers.
+/// Recommendations of a research network operator for hosts with bulk transfers.
 const ESNET: &str = "ESnet fasterdata, Linux tuning";

@@ -1,10 +1,10 @@
-//! Queues of the host that belong to no device of their own.
+//! Rules for queues of the host that belong to no device.
 
 use super::NET_SYSCTL;
 use crate::catalogue::{Context, Finding, Paper, SysctlRule};
 
-/// Share of packets at which the receive path may run out of budget without harm.
-const SQUEEZES_PER_PACKET: f64 = 1e-3;
+/// Maximum harmless share of packets at which the receive path runs out of budget.
+const SQUEEZES_PER_PACKET_MAX: f64 = 1e-3;
 
 pub(crate) const RULES: &[SysctlRule] = &[
     SysctlRule {
@@ -68,7 +68,7 @@ fn budget(context: &Context<'_>, value: &str) -> Finding {
         "The budget of packets in one round of receiving was used up {} times in {} packets.",
         counted.squeezed, counted.processed
     );
-    if counted.squeezed as f64 <= counted.processed as f64 * SQUEEZES_PER_PACKET {
+    if counted.squeezed as f64 <= counted.processed as f64 * SQUEEZES_PER_PACKET_MAX {
         return Finding::good(why);
     }
     Finding::change(found.saturating_mul(2), why)

@@ -1,4 +1,4 @@
-//! Each rule against arithmetic and documents.
+//! Tests of the rules, compared with calculated and documented values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn path(bps: u64, rtt_ms: u64) -> Path {
     Path { rate: Rate::from_bps(bps), rtt: Duration::from_millis(rtt_ms) }
 }
 
-/// A host of Linux 6.12 with the kernel's defaults on 16 GB.
+/// A host with 16 GB, Linux 6.12 and the kernel's defaults.
 fn defaults() -> Facts {
     let values = [
         ("net.ipv4.tcp_rmem", "4096\t131072\t6291456"),
@@ -71,7 +71,7 @@ fn device() -> Device {
         lro: Some(false),
         tx_checksum: Some(on),
         rings: Some(Rings { receive: 512, receive_max: 4096, send: 512, send_max: 4096 }),
-        received_lost: Some(0),
+        received_drops: Some(0),
         interrupts: Some((0..4).map(|n| Interrupt { number: 40 + n, cpus: n.to_string() }).collect()),
         rps: Some(vec!["0".to_owned(); 4]),
         xps: None,
@@ -99,7 +99,8 @@ fn row(path: &Path, facts: &Facts, key: &str) -> TuneRow {
 
 #[test]
 fn six_megabytes_of_receive_buffer_are_a_window_of_three() {
-    // 6291456 / 2 = 3145728 bytes each 100 ms: 251.7 Mb/s. The product of 10 Gb/s is 125 MB, twice that in pages of 4096.
+    // 6291456 / 2 = 3145728 bytes per 100 ms give 251.7 Mb/s. The bandwidth-delay product at 10 Gb/s is 125 MB, and
+    // twice that in pages of 4096 is required.
     let row = row(&path(10 * GIGABIT, 100), &defaults(), "net.ipv4.tcp_rmem");
     assert_eq!(row.judgement, Judgement::Change);
     assert_eq!(row.limit_bps, Some(251_658_240));
@@ -111,7 +112,7 @@ fn six_megabytes_of_receive_buffer_are_a_window_of_three() {
 }
 
 #[test]
-fn before_linux_6_6_the_scale_says_how_much_is_window() {
+fn before_linux_6_6_the_scale_determines_the_share_of_the_window() {
     // ip-sysctl.rst: bytes/2^n of the buffer are overhead if n > 0, else bytes - bytes/2^-n.
     for (scale, window) in [("1", 3_145_728), ("2", 4_718_592), ("-2", 1_572_864), ("0", 6_291_456)] {
         let mut facts = with("net.ipv4.tcp_adv_win_scale", scale);
@@ -129,15 +130,15 @@ fn before_linux_6_6_the_scale_says_how_much_is_window() {
 }
 
 #[test]
-fn a_buffer_that_suffices_or_is_larger_stays() {
-    // The shaping paper's path: 1 Gb/s at 187 ms is 23.375 MB, and its 64 MB cover twice that.
+fn a_sufficient_buffer_is_not_changed() {
+    // The path of the shaping paper: 1 Gb/s at 187 ms is 23.375 MB, and its 64 MB cover twice that.
     let paper_path = path(GIGABIT, 187);
     assert_eq!(paper_path.bdp(), Bytes::new(23_375_000));
     for key in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
         let row = row(&paper_path, &with(key, "4096 87380 67108864"), key);
         assert_eq!((row.judgement, row.advised), (Judgement::Good, None), "{key}");
     }
-    // tuned's 16 MB do not cover it.
+    // The 16 MB of tuned do not cover it.
     assert_eq!(
         row(&paper_path, &with("net.ipv4.tcp_rmem", "4096 131072 16777216"), "net.ipv4.tcp_rmem").judgement,
         Judgement::Change
@@ -145,8 +146,8 @@ fn a_buffer_that_suffices_or_is_larger_stays() {
 }
 
 #[test]
-fn no_advice_is_beyond_what_the_kernel_and_tcp_can_hold() {
-    // 400 Gb/s at 200 ms are 10 GB; the largest window is 1 GiB, a buffer at most 2^31 - 1.
+fn no_recommendation_exceeds_the_limits_of_kernel_and_tcp() {
+    // 400 Gb/s at 200 ms are 10 GB; the maximum window is 1 GiB, and the maximum buffer 2^31 - 1.
     let row = row(&path(400 * GIGABIT, 200), &defaults(), "net.ipv4.tcp_rmem");
     let most: u64 = row.advised.unwrap().split(' ').next_back().unwrap().parse().unwrap();
     assert!((2_147_418_112..=2_147_483_647).contains(&most), "{most}");
@@ -157,14 +158,14 @@ fn no_advice_is_beyond_what_the_kernel_and_tcp_can_hold() {
 fn explicit_buffers_need_one_product_since_the_kernel_doubles_them() {
     let row = row(&path(GIGABIT, 100), &defaults(), "net.core.rmem_max");
     assert_eq!(row.advised.as_deref(), Some("12500992"), "12.5 MB in whole pages");
-    // 212992 bytes each 100 ms.
+    // 212992 bytes per 100 ms.
     assert!(row.effect.unwrap().contains("17 Mb/s"));
 }
 
 #[test]
-fn memory_of_all_connections_is_raised_only_where_there_is_enough() {
+fn memory_of_all_connections_is_raised_only_if_the_machine_has_enough() {
     let ocean = path(10 * GIGABIT, 100);
-    // 251094 pages are 1.03 GB; one connection's two buffers are 500 MB, and as much again is 1 GB.
+    // 251094 pages are 1.03 GB; the two buffers of one connection are 500 MB, and the same again makes 1 GB.
     assert_eq!(row(&ocean, &defaults(), "net.ipv4.tcp_mem").judgement, Judgement::Good);
     let small = with("net.ipv4.tcp_mem", "20000 26000 40000");
     let row_ = row(&ocean, &small, "net.ipv4.tcp_mem");
@@ -176,7 +177,7 @@ fn memory_of_all_connections_is_raised_only_where_there_is_enough() {
 
 #[test]
 fn reno_regains_its_window_one_segment_a_round_trip() {
-    // 12.5 MB are 8633 segments of 1448 bytes; half of them, each 100 ms, are 432 s.
+    // 12.5 MB are 8633 segments of 1448 bytes; half of them, one per 100 ms, take 432 s.
     let row_ =
         row(&path(GIGABIT, 100), &with("net.ipv4.tcp_congestion_control", "reno"), "net.ipv4.tcp_congestion_control");
     assert_eq!(row_.advised.as_deref(), Some("cubic"));
@@ -190,7 +191,7 @@ fn reno_regains_its_window_one_segment_a_round_trip() {
 }
 
 #[test]
-fn switches_have_one_good_position() {
+fn switches_have_one_recommended_value() {
     for (key, good, bad) in [
         ("net.ipv4.tcp_sack", "1", "0"),
         ("net.ipv4.tcp_timestamps", "1", "0"),
@@ -247,7 +248,7 @@ fn a_fifo_longer_than_a_round_trip_is_shortened_and_no_other_queue() {
 }
 
 #[test]
-fn offloads_are_switched_on_where_the_device_can() {
+fn offloads_are_enabled_if_the_device_supports_them() {
     let tso = |on, changeable| {
         with_device(|d| {
             d.offloads.insert(Offload::Tso, OffloadState { on, changeable });
@@ -269,7 +270,7 @@ fn offloads_are_switched_on_where_the_device_can() {
 fn rings_interrupts_and_governor_are_advice_only() {
     let fast = path(10 * GIGABIT, 100);
     let mut facts = with_device(|d| {
-        d.received_lost = Some(3);
+        d.received_drops = Some(3);
         d.interrupts = Some((0..4).map(|n| Interrupt { number: n, cpus: "0".to_owned() }).collect());
     });
     facts.governors = Some(vec!["powersave".to_owned()]);

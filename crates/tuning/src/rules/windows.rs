@@ -1,18 +1,17 @@
-//! Data in flight: the buffers against the bandwidth-delay product.
+//! Rules for socket buffers, relative to the bandwidth-delay product.
 
 use units::{Bytes, Rate};
 
-use super::words::{bytes, numbers, path, rate, time, triple};
+use super::text::{bytes, numbers, path, rate, time, triple};
 use super::{ESNET, IP_SYSCTL, NET_SYSCTL};
 use crate::catalogue::{Context, Finding, Paper, SysctlRule};
 
-/// Largest value of a buffer limit: the kernel holds it in a signed 32-bit number.
-const LARGEST: u64 = i32::MAX as u64;
-/// Largest window that TCP can announce: 65535 shifted by 14 (RFC 7323, section 2.3).
-const LARGEST_WINDOW: u64 = 65_535 << 14;
-/// Bytes by which the kernel lets the send buffer grow for each byte in flight (tcp_sndbuf_expand,
-/// net/ipv4/tcp_input.c).
-const SEND_FACTOR: u64 = 2;
+/// Maximum of a buffer limit in bytes: the kernel stores it in a signed 32-bit number.
+const BUFFER_BYTES_MAX: u64 = i32::MAX as u64;
+/// Maximum window in bytes that TCP can announce: 65535 shifted by 14 (RFC 7323, section 2.3).
+const WINDOW_BYTES_MAX: u64 = 65_535 << 14;
+/// Factor by which the kernel grows the send buffer per byte in flight (tcp_sndbuf_expand, net/ipv4/tcp_input.c).
+const SEND_BUFFER_FACTOR: u64 = 2;
 
 const PAPER_MAXIMUM: &str = "67108864";
 
@@ -89,11 +88,11 @@ pub(crate) const RULES: &[SysctlRule] = &[
     },
 ];
 
-/// Bytes of a receive buffer that become window.
+/// Bytes of a receive buffer that are available as window.
 ///
-/// Before Linux 6.6 a fixed share, set by tcp_adv_win_scale: `1 - 2^-n`, for n <= 0 `2^n`. Since then the kernel measures for each
-/// connection what share of a packet's memory is payload, and begins with one half (TCP_DEFAULT_SCALING_RATIO). With packets of
-/// 1500 bytes it then comes to 0.6: half is the cautious side, which holds for any device.
+/// Before Linux 6.6 the share is fixed by tcp_adv_win_scale: `1 - 2^-n`, or `2^n` for n <= 0. Later kernels measure the
+/// payload share of each connection's packets, starting with one half (TCP_DEFAULT_SCALING_RATIO). Packets of 1500
+/// bytes reach about 0.6; one half is the conservative value for any device.
 fn window_of(context: &Context<'_>, buffer: u64) -> u64 {
     match window_scale(context) {
         n @ 1.. => buffer - buffer.checked_shr(n.unsigned_abs()).unwrap_or(0),
@@ -101,7 +100,7 @@ fn window_of(context: &Context<'_>, buffer: u64) -> u64 {
     }
 }
 
-/// The smallest buffer, in whole pages, whose window is at least this large.
+/// Smallest buffer, in whole pages, whose window is at least `window`.
 fn buffer_for(context: &Context<'_>, window: u64) -> u64 {
     let buffer = match window_scale(context) {
         // (1 - 2^-n) b >= w, so b >= w 2^n / (2^n - 1).
@@ -112,7 +111,7 @@ fn buffer_for(context: &Context<'_>, window: u64) -> u64 {
     whole_pages(context, buffer)
 }
 
-/// The scale that holds: that of the setting before Linux 6.6, one half since.
+/// Scale in force: the setting before Linux 6.6, one half since then.
 fn window_scale(context: &Context<'_>) -> i32 {
     if context.facts.kernel >= (6, 6) {
         return 1;
@@ -123,15 +122,15 @@ fn window_scale(context: &Context<'_>) -> i32 {
 
 fn whole_pages(context: &Context<'_>, bytes: u64) -> u64 {
     let page = context.facts.page.as_u64().max(1);
-    bytes.div_ceil(page).saturating_mul(page).min(LARGEST)
+    bytes.div_ceil(page).saturating_mul(page).min(BUFFER_BYTES_MAX)
 }
 
-/// The window of a full path, as far as TCP can announce it.
+/// Window of a full path, limited to the maximum that TCP can announce.
 fn full_window(context: &Context<'_>) -> u64 {
-    context.path.bdp().as_u64().min(LARGEST_WINDOW)
+    context.path.bdp().as_u64().min(WINDOW_BYTES_MAX)
 }
 
-/// Rate of one connection with this window: never more than the rate of the path.
+/// Rate of one connection with this window, limited to the rate of the path.
 fn reach(context: &Context<'_>, window: u64) -> Rate {
     context.path.rate_of_window(Bytes::new(window))
 }
@@ -169,9 +168,9 @@ fn receive_buffer(context: &Context<'_>, value: &str) -> Finding {
     limited(context, Finding::change(format!("{least} {start} {wanted}"), why + several(context)), "window", window)
 }
 
-/// Note for a path whose product exceeds the maximum of one connection.
+/// Note for a path whose bandwidth-delay product exceeds the maximum window of one connection.
 fn several(context: &Context<'_>) -> &'static str {
-    if context.path.bdp().as_u64() > LARGEST_WINDOW {
+    if context.path.bdp().as_u64() > WINDOW_BYTES_MAX {
         " TCP announces at most 1 GiB: one connection cannot fill this path, several can."
     } else {
         ""
@@ -181,7 +180,7 @@ fn several(context: &Context<'_>) -> &'static str {
 fn send_buffer(context: &Context<'_>, value: &str) -> Finding {
     let Some([least, start, most]) = triple(value) else { return Finding::unknown("It is not three numbers.") };
     let flight = full_window(context);
-    let wanted = whole_pages(context, flight.saturating_mul(SEND_FACTOR));
+    let wanted = whole_pages(context, flight.saturating_mul(SEND_BUFFER_FACTOR));
     let bdp = bytes(context.path.bdp());
     if most >= wanted {
         let why = format!("Twice the product of {bdp} fits: the data in flight and the data that waits to be sent.");
@@ -215,7 +214,7 @@ fn share(context: &Context<'_>, _: &str) -> Finding {
     }
 }
 
-/// socket(7): the kernel doubles what a program asks for, to allow for bookkeeping. So the limit is one window, not two.
+/// socket(7): the kernel doubles the requested buffer for bookkeeping, so that the limit is one window and not two.
 fn explicit_buffer(context: &Context<'_>, value: &str) -> Finding {
     let Ok(found) = value.parse::<u64>() else { return Finding::unknown("It is not a number.") };
     let wanted = whole_pages(context, full_window(context));
@@ -237,16 +236,16 @@ fn default_buffer(_: &Context<'_>, _: &str) -> Finding {
 fn memory(context: &Context<'_>, value: &str) -> Finding {
     let Some([low, pressure, high]) = triple(value) else { return Finding::unknown("It is not three numbers.") };
     let page = context.facts.page.as_u64().max(1);
-    // One connection's two buffers, and as much again for what else the host does.
+    // The two buffers of one connection, and the same again for other traffic of the host.
     let need = buffer_for(context, full_window(context)).saturating_mul(4) / page;
-    let said = bytes(Bytes::new(pressure.saturating_mul(page)));
+    let limit = bytes(Bytes::new(pressure.saturating_mul(page)));
     if pressure >= need {
         return Finding::good(format!(
-            "Buffers of all connections together may take {said} before the kernel limits them."
+            "Buffers of all connections together may take {limit} before the kernel limits them."
         ));
     }
     let why = format!(
-        "Above {said} for all connections together the kernel shrinks windows; one connection at {} needs {}.",
+        "Above {limit} for all connections together the kernel shrinks windows; one connection at {} needs {}.",
         path(context.path),
         bytes(Bytes::new(need.saturating_mul(page) / 2))
     );
@@ -259,13 +258,13 @@ fn memory(context: &Context<'_>, value: &str) -> Finding {
 }
 
 fn optional_memory(context: &Context<'_>, value: &str) -> Finding {
-    const WANTED: u64 = 1 << 20;
+    const OPTIONAL_MEMORY_BYTES: u64 = 1 << 20;
     let Ok(found) = value.parse::<u64>() else { return Finding::unknown("It is not a number.") };
     let why = "It holds the data of MSG_ZEROCOPY in flight; copying is the limit only above some 40 Gb/s a connection.";
-    if found >= WANTED || context.path.rate < Rate::from_bps(40_000_000_000) {
+    if found >= OPTIONAL_MEMORY_BYTES || context.path.rate < Rate::from_bps(40_000_000_000) {
         return Finding::good(why);
     }
-    Finding::change(WANTED, why)
+    Finding::change(OPTIONAL_MEMORY_BYTES, why)
 }
 
 fn not_sent(_: &Context<'_>, value: &str) -> Finding {
@@ -281,7 +280,7 @@ fn not_sent(_: &Context<'_>, value: &str) -> Finding {
     }
 }
 
-/// A connection may have about a millisecond at its pacing rate in the host's own queues, at most this many bytes
+/// The host's queues may hold about one millisecond of a connection at its pacing rate, limited to this many bytes
 /// (`sk_pacing_rate >> sk_pacing_shift`, shift 10).
 fn small_queue(context: &Context<'_>, value: &str) -> Finding {
     let Ok(found) = value.parse::<u64>() else { return Finding::unknown("It is not a number.") };

@@ -12,7 +12,7 @@ use testbed::or_skip;
 
 use crate::congestion::{CongestionError, list, load, unload};
 
-/// A directory of the BPF file system for one test; what is left in it is unloaded.
+/// A directory of the BPF file system for one test; dropping it unloads its congestion controls.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -38,13 +38,13 @@ fn has(name: &str) -> bool {
     available().split_whitespace().any(|n| n == name)
 }
 
-/// Numbers of FAST's programs, by the kernel's own list.
+/// Ids of FAST's programs in the kernel's list.
 fn programs_of_fast() -> BTreeSet<u32> {
     ProgInfoIter::default().filter(|p| p.name.as_encoded_bytes().starts_with(b"fast_")).map(|p| p.id).collect()
 }
 
 #[test]
-fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it() {
+fn a_loaded_control_is_selectable_until_unloaded_and_connections_keep_it() {
     let Some(directory) = Directory::new("chosen") else { return };
     let mut settings = Settings::of(Algorithm::Fast);
     settings.set("alpha", "200").unwrap();
@@ -54,7 +54,7 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     let own: BTreeSet<u32> = programs_of_fast().difference(&others).copied().collect();
     assert!(!own.is_empty());
     let listed = list(&directory.0).unwrap();
-    assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "as the kernel has it");
+    assert_eq!((listed[0].name.as_str(), listed[0].settings), ("fast_t1", Some(settings)), "the state in the kernel");
     let again = load(&directory.0, "fast_t1", &settings).unwrap_err();
     assert!(matches!(again, CongestionError::Loaded { .. }), "{again}");
 
@@ -67,34 +67,34 @@ fn one_that_is_loaded_can_be_chosen_until_it_is_unloaded_and_connections_keep_it
     (&stream).write_all(&[1; 1_000_000]).unwrap();
     assert!(list(&directory.0).unwrap()[0].users >= 1);
     unload(&directory.0, "fast_t1").unwrap();
-    assert!(!has("fast_t1") && !directory.0.exists(), "nothing is left of it");
+    assert!(!has("fast_t1") && !directory.0.exists(), "no pin remains");
     assert_eq!(SockRef::from(&stream).tcp_congestion().unwrap().split(|b| *b == 0).next().unwrap(), b"fast_t1");
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     assert!(SockRef::from(&other).set_tcp_congestion(b"fast_t1").is_err());
-    let gone = unload(&directory.0, "fast_t1").unwrap_err();
-    assert!(matches!(gone, CongestionError::NotLoaded { .. }), "{gone}");
+    let error = unload(&directory.0, "fast_t1").unwrap_err();
+    assert!(matches!(error, CongestionError::NotLoaded { .. }), "{error}");
 
     (&stream).write_all(&[2; 1_000_000]).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(reader.join().unwrap(), 2_000_000, "what is in progress goes on");
+    assert_eq!(reader.join().unwrap(), 2_000_000, "existing connections continue");
     drop(stream);
-    let begin = Instant::now();
-    // With the last connection they go, a grace period later.
+    let start = Instant::now();
+    // The kernel frees the programs one grace period after the last connection ends.
     while !programs_of_fast().is_disjoint(&own) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
+        assert!(start.elapsed() < Duration::from_secs(30), "programs remain");
         kernel::sleep_for(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn names_of_others_are_left_to_them() {
+fn foreign_names_are_refused() {
     let Some(directory) = Directory::new("names") else { return };
     let Some(other) = Directory::new("others") else { return };
     let settings = Settings::of(Algorithm::Htcp);
     load(&other.0, "htcp_t2", &settings).unwrap();
     let taken = load(&directory.0, "htcp_t2", &settings).unwrap_err();
     assert!(matches!(taken, CongestionError::Taken { .. }), "{taken}");
-    assert!(list(&directory.0).unwrap().is_empty() && !directory.0.join("htcp_t2").exists(), "nothing is left behind");
+    assert!(list(&directory.0).unwrap().is_empty() && !directory.0.join("htcp_t2").exists(), "no pin remains");
     for (name, reason) in [
         ("cubic", "fast or htcp"),
         ("fast_of_a_long_name", "15 letters"),

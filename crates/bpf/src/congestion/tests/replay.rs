@@ -17,7 +17,7 @@ enum Kind {
     Recovered,
 }
 
-/// What happens to a connection: struct step of the program.
+/// An event of a connection: struct step of the program.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     now_us: u64,
@@ -45,7 +45,7 @@ impl Step {
     }
 }
 
-/// Window, threshold and count after each step, as the kernel computes them.
+/// Window, threshold and count after each step in the kernel.
 fn in_kernel(settings: &Settings, steps: &[Step]) -> Vec<[u32; 3]> {
     let mut object = ObjectBuilder::default().open_memory(OBJECT).unwrap();
     for mut map in object.maps_mut() {
@@ -86,7 +86,7 @@ enum Reference {
     Htcp(HtcpSettings, Htcp),
 }
 
-/// The same by the reference.
+/// Window, threshold and count after each step in the reference.
 fn by_reference(settings: &Settings, steps: &[Step]) -> Vec<[u32; 3]> {
     let mut c = Connection::new();
     let mut control = match settings {
@@ -97,13 +97,13 @@ fn by_reference(settings: &Settings, steps: &[Step]) -> Vec<[u32; 3]> {
     for step in steps {
         (c.now_us, c.delivered) = (step.now_us, step.delivered);
         (c.limited, c.open, c.disorder) = (step.limited, step.open, step.disorder);
-        take(&mut control, &mut c, step);
+        apply(&mut control, &mut c, step);
         all.push([c.window, c.threshold, c.window_count]);
     }
     all
 }
 
-fn take(control: &mut Reference, c: &mut Connection, step: &Step) {
+fn apply(control: &mut Reference, c: &mut Connection, step: &Step) {
     match (control, step.kind) {
         (Reference::Fast(s, fast), Kind::Acknowledged) => fast.ack(s, c, step.ack()),
         (Reference::Htcp(s, htcp), Kind::Acknowledged) => htcp.ack(s, c, step.ack()),
@@ -132,7 +132,7 @@ fn take(control: &mut Reference, c: &mut Connection, step: &Step) {
 }
 
 prop_compose! {
-    /// Mostly acknowledgements, at rates from a few packets to millions a second.
+    /// Generates mostly acknowledgements, at rates from a few packets to millions per second.
     fn a_step()(
         kind in prop_oneof![
             90 => Just(Kind::Acknowledged),
@@ -155,8 +155,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn a_connection()(steps in prop::collection::vec(a_step(), 1..400), begin in prop_oneof![Just(0_u32), Just(u32::MAX - 100)]) -> Vec<Step> {
-        let (mut now_us, mut delivered) = (0, begin);
+    fn a_connection()(steps in prop::collection::vec(a_step(), 1..400), initial_delivered in prop_oneof![Just(0_u32), Just(u32::MAX - 100)]) -> Vec<Step> {
+        let (mut now_us, mut delivered) = (0, initial_delivered);
         steps.into_iter().map(|(after, step)| {
             now_us += after;
             delivered = delivered.wrapping_add(step.acked);
@@ -171,13 +171,13 @@ prop_compose! {
         flags in any::<[bool; 4]>(),
         alpha in prop_oneof![Just(100_u32), 1_u32..10_000],
         gamma in 1_u32..=256,
-        least in prop_oneof![Just(4_u32), Just(256_u32), Just(0_u32)],
+        divisor_min in prop_oneof![Just(4_u32), Just(256_u32), Just(0_u32)],
         threshold_us in prop_oneof![Just(750_u32), Just(0_u32), Just(50_000_u32)],
         tick_us in prop_oneof![Just(0_u32), Just(4_000_u32)],
     ) -> Settings {
         let [every_other, rtt_scaling, adaptive_backoff, bandwidth_switch] = flags;
         if fast {
-            Settings::Fast(FastSettings { alpha, gamma, period_us: 10_000, threshold_us, average_least: least, every_other })
+            Settings::Fast(FastSettings { alpha, gamma, period_us: 10_000, threshold_us, average_divisor_min: divisor_min, every_other })
         } else {
             Settings::Htcp(HtcpSettings { rtt_scaling, adaptive_backoff, bandwidth_switch, tick_us })
         }

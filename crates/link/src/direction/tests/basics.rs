@@ -1,13 +1,13 @@
-//! Rate, delay, tail drop, coalescing: by arithmetic.
+//! Rate, delay, tail drop and coalescing, compared with calculated values.
 
 use super::*;
 use crate::Overhead;
 
-/// 1500 + 38 bytes at 100 Mb/s.
+/// 1538 bytes (1500 + 38) at 100 Mb/s.
 const FULL_AT_100M_NS: u64 = 123_040;
 
 #[test]
-fn a_packet_arrives_when_its_last_byte_has_passed_and_propagated() {
+fn a_packet_arrives_after_transmission_and_propagation() {
     let mut b = Bench::new(Settings { delay: Duration::from_millis(10), ..rate(100_000_000) });
     b.packet(5 * US);
     b.finish();
@@ -18,7 +18,7 @@ fn a_packet_arrives_when_its_last_byte_has_passed_and_propagated() {
 fn a_million_packets_take_a_million_times_the_time_of_one() {
     for (bps, last_ns) in [
         (100_000_000, 123_040_000_000u64),
-        // 1538 * 8 * 10^6 bits at 3 Gb/s: 4101333.333 us, rounded down.
+        // 1538 * 8 * 10^6 bits at 3 Gb/s take 4101333.333 us, rounded down.
         (3_000_000_000, 4_101_333_333),
         // At 100 Gb/s a packet takes 123.04 ns.
         (100_000_000_000, 123_040_000),
@@ -42,7 +42,7 @@ fn an_ethernet_link_of_100_megabits_carries_94_15_megabits_of_tcp_payload() {
     }
     b.run(1_000_000_000);
     let segments: u64 = b.arrived.iter().map(|d| u64::from(d.count)).sum();
-    // 1500 bytes less 20 IP, 20 TCP, 12 timestamps.
+    // 1500 bytes minus 20 IP, 20 TCP, 12 timestamps.
     let goodput = segments * 1448 * 8;
     assert!((94_140_000..94_160_000).contains(&goodput), "{goodput}");
     let used = b.tally(1_000_000_000).utilisation();
@@ -50,7 +50,7 @@ fn an_ethernet_link_of_100_megabits_carries_94_15_megabits_of_tcp_payload() {
 }
 
 #[test]
-fn overhead_decides_what_the_rate_counts() {
+fn the_rate_includes_the_overhead() {
     for (overhead, wire) in [(Overhead::IP, 40), (Overhead::ETHERNET_FRAME, 64), (Overhead::ETHERNET, 84)] {
         let mut b = Bench::new(Settings { overhead, ..rate(1_000_000) });
         b.offer(0, 1, 40, 40);
@@ -60,7 +60,7 @@ fn overhead_decides_what_the_rate_counts() {
 }
 
 #[test]
-fn tail_drop_by_packets_keeps_one_on_the_wire_and_the_limit_behind_it() {
+fn tail_drop_by_packets_does_not_count_the_packet_in_transmission() {
     let mut b = Bench::new(limited(100_000_000, QueueLimit::Packets(10)));
     b.offer(0, 44, 1500, 700);
     b.finish();
@@ -72,8 +72,8 @@ fn tail_drop_by_packets_keeps_one_on_the_wire_and_the_limit_behind_it() {
 }
 
 #[test]
-fn tail_drop_by_bytes_lets_a_small_packet_in_where_a_large_one_has_no_room() {
-    // One on the wire, two wait (3000 bytes), 700 remain: only the last segment fits.
+fn tail_drop_by_bytes_admits_a_small_packet_where_a_large_one_does_not_fit() {
+    // One packet is in transmission and two wait (3000 bytes); of the remaining 700 bytes only the last segment fits.
     let mut b = Bench::new(limited(100_000_000, QueueLimit::Bytes(Bytes::new(3700))));
     b.offer(0, 6, 1500, 700);
     b.finish();
@@ -83,13 +83,13 @@ fn tail_drop_by_bytes_lets_a_small_packet_in_where_a_large_one_has_no_room() {
 }
 
 #[test]
-fn tail_drop_by_time_drops_who_would_wait_longer() {
-    // The n-th waits n * 123.04 us: ten are within 1.2304 ms, exactly.
+fn tail_drop_by_time_drops_packets_that_would_wait_longer() {
+    // The n-th packet waits n * 123.04 us: ten fit within 1.2304 ms exactly.
     let limit = QueueLimit::Time(Duration::from_nanos(10 * FULL_AT_100M_NS));
     let mut b = Bench::new(limited(100_000_000, limit));
     b.offer(0, 20, 1500, 1500);
     assert_eq!(b.tally(0).dropped.queue.packets, 9);
-    // Just before the first has left, still nothing fits; when it has, one more does.
+    // The queue accepts the next packet only after the first has left.
     b.packet(FULL_AT_100M_NS - 1);
     b.packet(FULL_AT_100M_NS);
     b.finish();
@@ -98,7 +98,7 @@ fn tail_drop_by_time_drops_who_would_wait_longer() {
 }
 
 #[test]
-fn an_idle_link_takes_a_packet_with_any_limit() {
+fn an_idle_link_accepts_a_packet_with_any_limit() {
     for limit in [QueueLimit::Packets(0), QueueLimit::Bytes(Bytes::ZERO), QueueLimit::Time(Duration::ZERO)] {
         let mut b = Bench::new(limited(100_000_000, limit));
         b.offer(0, 2, 1500, 1500);
@@ -121,7 +121,7 @@ fn a_train_stays_whole_at_unlimited_rate_and_at_high_rates() {
 }
 
 #[test]
-fn segments_come_together_only_within_the_coalescing_time() {
+fn segments_are_delivered_together_only_within_the_coalescing_time() {
     // At 1 Gb/s a segment takes 12.304 us: five arrive within 50 us of the first.
     for delay in [Duration::ZERO, Duration::from_millis(20)] {
         let mut b = Bench::new(Settings { delay, ..rate(1_000_000_000) });

@@ -1,10 +1,10 @@
-//! Settings that change under way, and the begin of the clock.
+//! Changes of settings during a run, and the start of the clock.
 
 use super::*;
 use crate::Discipline;
 
 #[test]
-fn a_new_rate_holds_for_what_waits_and_not_for_what_is_being_sent() {
+fn a_new_rate_applies_to_queued_packets_and_not_to_the_one_in_transmission() {
     let mut b = Bench::new(rate(100_000_000));
     b.offer(0, 3, 1500, 1500);
     b.change(50 * US, rate(10_000_000));
@@ -20,7 +20,7 @@ fn a_new_rate_holds_for_what_waits_and_not_for_what_is_being_sent() {
 }
 
 #[test]
-fn a_new_delay_holds_for_what_leaves_later() {
+fn a_new_delay_applies_to_packets_that_leave_later() {
     let with = |ms| Settings { delay: Duration::from_millis(ms), ..rate(100_000_000) };
     let mut b = Bench::new(with(10));
     b.offer(0, 2, 1500, 1500);
@@ -30,7 +30,7 @@ fn a_new_delay_holds_for_what_leaves_later() {
 }
 
 #[test]
-fn a_shorter_delay_does_not_reorder_unless_jitter_may() {
+fn a_shorter_delay_reorders_only_if_jitter_reorders() {
     let with = |ms| Settings { delay: Duration::from_millis(ms), ..rate(100_000_000) };
     let mut b = Bench::new(with(100));
     b.packet(0);
@@ -52,7 +52,7 @@ fn a_shorter_delay_does_not_reorder_unless_jitter_may() {
 }
 
 #[test]
-fn a_smaller_limit_drops_nobody_who_waits() {
+fn a_smaller_limit_drops_no_queued_packet() {
     let mut b = Bench::new(limited(100_000_000, QueueLimit::Packets(100)));
     b.offer(0, 50, 1500, 1500);
     b.change(MS, limited(100_000_000, QueueLimit::Packets(5)));
@@ -63,12 +63,12 @@ fn a_smaller_limit_drops_nobody_who_waits() {
 }
 
 #[test]
-fn overhead_that_changes_holds_for_what_waits() {
+fn a_changed_overhead_applies_to_queued_packets() {
     let mut b = Bench::new(limited(8_000_000, QueueLimit::Time(Duration::from_millis(5))));
     b.offer(0, 3, 1000, 1000);
     let ip = Settings { overhead: crate::Overhead::IP, ..b.link.settings().clone() };
     b.change(1, ip);
-    // 1037.999 us left of the first, then 1 ms each: two more begin within 5 ms, the next would not.
+    // The first packet takes another 1037.999 us, then each takes 1 ms: two more start within 5 ms.
     b.offer(1, 4, 1000, 1000);
     b.finish();
     assert_eq!(b.tally(50 * MS).dropped.queue.packets, 2);
@@ -76,7 +76,7 @@ fn overhead_that_changes_holds_for_what_waits() {
 }
 
 #[test]
-fn a_queue_that_changes_to_codel_begins_to_control_the_delay() {
+fn a_queue_that_changes_to_codel_controls_the_delay() {
     let with =
         |discipline| Settings { queue: QueueSettings { limit: QueueLimit::Unlimited, discipline }, ..rate(12_304_000) };
     let mut b = Bench::new(with(Discipline::TailDrop));
@@ -85,7 +85,8 @@ fn a_queue_that_changes_to_codel_begins_to_control_the_delay() {
     b.change(150 * MS, with(Discipline::CoDel { target, interval }));
     assert_eq!(b.tally(250 * MS).dropped.codel.packets, 0);
     assert_eq!(b.tally(251 * MS).dropped.codel.packets, 1);
-    // Other parameters do not end the drop state: at 351 ms there is the next, long before an interval of a second.
+    // Other parameters do not end the drop state: the next drop is at 351 ms, long before an interval of one second
+    // ends.
     b.change(260 * MS, with(Discipline::CoDel { target, interval: Duration::from_secs(1) }));
     assert_eq!(b.tally(352 * MS).dropped.codel.packets, 1);
     b.change(360 * MS, with(Discipline::TailDrop));
@@ -94,13 +95,13 @@ fn a_queue_that_changes_to_codel_begins_to_control_the_delay() {
 }
 
 #[test]
-fn queue_time_counts_what_is_being_sent_at_the_old_rate_and_what_waits_at_the_new() {
+fn queue_time_uses_the_old_rate_for_the_transmission_and_the_new_for_the_queue() {
     // A packet takes 1 ms before and 10 ms after the change.
     let limit = QueueLimit::Time(Duration::from_millis(15));
     let mut b = Bench::new(limited(12_304_000, limit));
     b.offer(0, 1, 1500, 1500);
     b.change(500 * US, limited(1_230_400, limit));
-    // The next ones would wait 0.5, 10.5 and 20.5 ms.
+    // The next packets would wait 0.5, 10.5 and 20.5 ms.
     b.offer(500 * US, 5, 1500, 1500);
     b.finish();
     assert_eq!(b.arrivals_ns(), [MS, 11 * MS, 21 * MS]);
@@ -117,7 +118,7 @@ fn a_link_that_goes_down_while_its_rate_changes_offers_no_capacity() {
 }
 
 #[test]
-fn a_restart_begins_indices_draws_and_counters_anew_and_keeps_what_is_under_way() {
+fn a_restart_resets_indices_draws_and_counters_and_keeps_packets() {
     let lossy = Settings { loss: Loss::Independent(0.3), delay: Duration::from_millis(50), ..rate(100_000_000) };
     let mut fresh = Bench::seeded(8, lossy.clone());
     let mut b = Bench::seeded(1, lossy);
@@ -142,7 +143,7 @@ fn a_restart_begins_indices_draws_and_counters_anew_and_keeps_what_is_under_way(
 }
 
 #[test]
-fn time_that_goes_backwards_stands_still() {
+fn a_time_in_the_past_counts_as_the_latest_time() {
     let mut b = Bench::new(rate(100_000_000));
     b.packet(10 * MS);
     b.link.offer(Instant::from_nanos(3), Train { payload: 9, count: 1, full: 1500, last: 1500 });

@@ -1,6 +1,6 @@
-//! CoDel by hand.
+//! CoDel, compared with values calculated by hand.
 //!
-//! At 12.304 Mb/s a full packet takes exactly 1 ms, so with a burst at time 0 the packet that is sent at t ms has
+//! At 12.304 Mb/s a full packet takes exactly 1 ms. After a burst at time 0, the packet that is sent at t ms has thus
 //! waited t ms.
 
 use super::*;
@@ -25,27 +25,29 @@ fn missing(b: &Bench, from: u32, to: u32) -> Vec<u32> {
     (from..to).filter(|p| !arrived.contains(p)).collect()
 }
 
-/// Above target from 5 ms on, so the first drop is at 105 ms; then the distances are 100 ms / sqrt(n) (RFC 8289 §4.3):
-/// 205, 275.71, 333.45, 383.45, 428.17, 468.99, 506.79 ms, each at the next dequeue. A drop moves the numbers by one.
+/// The delay is above target from 5 ms on, so that the first drop is at 105 ms. The next intervals are 100 ms / sqrt(n)
+/// (RFC 8289 §4.3): 205, 275.71, 333.45, 383.45, 428.17, 468.99, 506.79 ms, each at the next dequeue. A drop shifts the
+/// numbers by one.
 #[test]
-fn drops_come_after_an_interval_and_then_with_the_square_root_of_their_number() {
+fn drops_start_after_an_interval_and_follow_the_square_root_law() {
     let mut b = Bench::new(codel(5, 100));
     burst(&mut b, 0, 540);
     b.finish();
     let dropped = [105, 205 + 1, 276 + 2, 334 + 3, 384 + 4, 429 + 5, 469 + 6, 507 + 7];
     assert_eq!(missing(&b, 0, 540), dropped);
     assert_eq!(b.tally(1000 * MS).dropped.codel, Volume { packets: 8, bytes: 12_000 });
-    // What is dropped takes no time on the wire.
+    // Dropped packets take no time on the wire.
     assert_eq!(b.arrivals_ns().last(), Some(&((540 - 8) * MS)));
 }
 
-/// With 500 packets the drop state ends after 7 drops with count 7, begun with 1.
+/// With 500 packets the drop state starts with count 1 and ends after 7 drops with count 7.
 #[test]
-fn a_drop_state_that_follows_soon_goes_on_with_the_drop_rate_of_the_last() {
+fn a_drop_state_soon_after_another_continues_with_its_drop_rate() {
     for (second_ms, second_drop_ms) in [
-        // Within 16 intervals: count 7 - 1 = 6, so the second drop is 100 / sqrt(6) = 40.82 ms after the first.
+        // Within 16 intervals the count is 7 - 1 = 6, so that the second drop is 100 / sqrt(6) = 40.82 ms after the
+        // first.
         (1000, 146),
-        // Long after: count 1, 100 ms.
+        // After more than 16 intervals the count is 1, and the interval 100 ms.
         (5000, 205),
     ] {
         let mut b = Bench::new(codel(5, 100));
@@ -67,7 +69,7 @@ fn a_queue_that_drains_within_the_interval_loses_nothing() {
     assert_eq!(b.tally(10_000 * MS).delivered.packets, 2000);
 }
 
-/// `standing` at time 0, then one as each one leaves: with 3, one is sent and two wait, 2 ms each.
+/// `standing` packets at time 0, then one as each one leaves. With 3, one is in transmission and two wait 2 ms each.
 fn standing_queue(standing: u64) -> Bench {
     let mut b = Bench::new(codel(1, 10));
     burst(&mut b, 0, standing);
@@ -79,14 +81,14 @@ fn standing_queue(standing: u64) -> Bench {
 }
 
 #[test]
-fn a_queue_in_which_one_packet_remains_is_no_standing_queue() {
+fn a_queue_with_one_remaining_packet_is_not_a_standing_queue() {
     assert_eq!(standing_queue(3).tally(1000 * MS).dropped.total().packets, 0);
-    // Two remain: that is one too many, and one drop mends it.
+    // With two remaining packets the queue is standing, and one drop ends it.
     assert_eq!(standing_queue(4).tally(1000 * MS).dropped.codel.packets, 1);
 }
 
-/// The waiting time passes 5 ms at 5 ms, falls to 4 ms at 8 ms, stays there, passes 5 ms again at 65 ms and
-/// stays at 8 ms.
+/// The sojourn time exceeds 5 ms at 5 ms, falls to 4 ms at 8 ms and remains there. It exceeds 5 ms again at 65 ms and
+/// remains at 8 ms.
 #[test]
 fn a_dip_below_target_restarts_the_interval() {
     let mut b = Bench::new(codel(5, 100));
@@ -95,7 +97,8 @@ fn a_dip_below_target_restarts_the_interval() {
         burst(&mut b, ms, if ms == 60 { 5 } else { 1 });
     }
     b.finish();
-    // Dropped at 165 ms: the one that came at 157 ms, after 8 + 4 others and one a millisecond from 4 ms on.
+    // The drop at 165 ms hits the packet that arrived at 157 ms, after 8 + 4 others and one per millisecond from 4 ms
+    // on.
     assert_eq!(missing(&b, 0, 179), [8 + 4 + 157 - 4]);
 }
 
@@ -107,12 +110,12 @@ fn an_outage_ends_a_drop_state() {
     b.change(301 * MS, codel(5, 100));
     burst(&mut b, 310, 90);
     b.finish();
-    // 105, 206 and 278 before it; a queue of 90 ms after it is younger than an interval.
+    // Drops at 105, 206 and 278 ms precede the outage; the queue of 90 ms after it lasts less than an interval.
     assert_eq!(b.tally(1000 * MS).dropped.codel.packets, 3);
 }
 
 #[test]
-fn codel_obeys_the_limit_too() {
+fn codel_also_enforces_the_limit() {
     let mut settings = codel(5, 100);
     settings.queue.limit = QueueLimit::Packets(120);
     let mut b = Bench::new(settings);
@@ -123,7 +126,7 @@ fn codel_obeys_the_limit_too() {
 }
 
 #[test]
-fn an_interval_of_nought_drops_down_to_one_packet_and_does_not_hang() {
+fn an_interval_of_zero_drops_down_to_one_packet_and_terminates() {
     let mut b = Bench::new(codel(0, 0));
     burst(&mut b, 0, 1000);
     b.finish();

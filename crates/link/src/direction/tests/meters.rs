@@ -1,18 +1,18 @@
-//! What a tally says.
+//! Tests of the tally.
 
 use super::*;
 
-/// 1538 bytes at this rate take 1 ms.
+/// Rate at which 1538 bytes take 1 ms.
 const PACKET_PER_MS: u64 = 12_304_000;
 
 #[test]
-fn the_depth_of_the_queue_is_weighed_by_time() {
+fn the_queue_depth_is_weighted_by_time() {
     let mut b = Bench::new(rate(PACKET_PER_MS));
-    // One is sent, three wait for 1 ms, two for 1 ms, one for 1 ms; then nothing.
+    // One packet is sent; three wait for 1 ms, two for 1 ms, one for 1 ms, then none.
     b.offer(2 * MS, 4, 1500, 1500);
     let t = b.tally(10 * MS);
     let buckets: Vec<(u64, u64)> = t.queue_bytes.buckets().collect();
-    // A bucket counts as its largest value, 10^-3 above at most; the very largest is exact.
+    // A bucket is reported as its largest value, at most 10^-3 too high; the maximum is exact.
     assert_eq!(buckets, [(0, 7000), (1500, 1000), (3001, 1000), (4500, 1000)]);
     assert_eq!((t.queue_bytes.weight(), t.queue_bytes.max()), (10_000, 4500));
     assert_eq!((t.queue_bytes.quantile(0.7), t.queue_bytes.quantile(0.75)), (Some(0), Some(1500)));
@@ -23,7 +23,7 @@ fn the_depth_of_the_queue_is_weighed_by_time() {
 
 #[test]
 fn no_time_is_lost_between_microseconds() {
-    // 123.04 ns a packet: each depth lasts much less than a microsecond.
+    // At 123.04 ns per packet each depth lasts much less than a microsecond.
     let mut b = Bench::new(limited(100_000_000_000, QueueLimit::Unlimited));
     let mut weight = 0;
     for k in 0..1000 {
@@ -41,7 +41,7 @@ fn waiting_times_are_those_of_packets_that_were_sent() {
     let mut b = Bench::new(limited(PACKET_PER_MS, QueueLimit::Packets(3)));
     b.offer(0, 9, 1500, 1500);
     let t = b.tally(2 * MS);
-    assert_eq!(t.wait_ns.weight(), 3, "the one that still waits is not counted yet");
+    assert_eq!(t.wait_ns.weight(), 3, "a packet in the queue is not counted");
     assert_eq!((t.wait_ns.quantile(0.0), t.wait_ns.max()), (Some(0), 2 * MS));
     let t = b.tally(20 * MS);
     assert_eq!((t.wait_ns.weight(), t.wait_ns.max()), (1, 3 * MS));
@@ -52,7 +52,7 @@ fn waiting_times_are_those_of_packets_that_were_sent() {
 fn utilisation_is_the_share_of_the_capacity_in_each_span() {
     let mut b = Bench::new(rate(PACKET_PER_MS));
     b.offer(500 * US, 3, 1500, 1500);
-    // Sent from 0.5 to 3.5 ms: cut in the middle of packets.
+    // The packets are sent from 0.5 to 3.5 ms; the spans end during transmissions.
     assert_eq!(b.tally(MS).utilisation(), Some(0.5));
     assert_eq!(b.tally(2 * MS).utilisation(), Some(1.0));
     assert_eq!(b.tally(6 * MS).utilisation(), Some(0.375));
@@ -62,17 +62,17 @@ fn utilisation_is_the_share_of_the_capacity_in_each_span() {
 #[test]
 fn utilisation_over_a_change_of_rate_counts_by_capacity() {
     let mut b = Bench::new(rate(PACKET_PER_MS));
-    // 5 packets at the first rate keep it busy for 5 of 10 ms; then idle for 10 ms at three times the rate.
+    // Five packets at the first rate occupy the wire for 5 of 10 ms; then it is idle for 10 ms at three times the rate.
     b.offer(0, 5, 1500, 1500);
     b.change(10 * MS, rate(3 * PACKET_PER_MS));
     assert_eq!(b.tally(20 * MS).utilisation(), Some(5.0 / 40.0));
     b.change(20 * MS, Settings::default());
     b.offer(20 * MS, 5, 1500, 1500);
-    assert_eq!(b.tally(30 * MS).utilisation(), None, "no share of the unlimited");
+    assert_eq!(b.tally(30 * MS).utilisation(), None, "unlimited capacity has no utilisation");
 }
 
 #[test]
-fn a_quantile_is_exact_in_rank_and_a_thousandth_in_value() {
+fn a_quantile_has_an_exact_rank_and_a_relative_error_of_one_thousandth() {
     let mut d = crate::Distribution::default();
     assert_eq!((d.quantile(0.5), d.mean(), d.max()), (None, None, 0));
     for v in 0..=1_000_000u64 {
@@ -83,7 +83,7 @@ fn a_quantile_is_exact_in_rank_and_a_thousandth_in_value() {
         assert!((got / expected - 1.0).abs() < 1.1e-3, "{q}: {got}");
     }
     d.add(u64::MAX, u64::MAX / 2);
-    assert_eq!(d.max(), u64::MAX, "and values without bound do no harm");
+    assert_eq!(d.max(), u64::MAX, "values above the limit are clamped");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn held_bytes_are_those_of_whole_trains() {
     let mut b =
         Bench::new(Settings { delay: Duration::from_millis(1), ..limited(PACKET_PER_MS, QueueLimit::Packets(0)) });
     b.offer(0, 10, 1500, 1000);
-    // Nine were dropped, but the super-packet is kept for the first.
+    // Nine segments were dropped, but the super-packet remains for the first.
     assert_eq!(b.link.held_bytes(), 9 * 1500 + 1000);
     b.run(2 * MS - 1);
     assert_eq!(b.link.held_bytes(), 14_500);

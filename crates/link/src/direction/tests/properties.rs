@@ -1,4 +1,4 @@
-//! What holds for all settings, offers and changes.
+//! Properties for all settings, offers and changes.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ enum Step {
 fn capacity() -> impl Strategy<Value = Capacity> {
     prop_oneof![
         Just(Capacity::Unlimited),
-        // From 10 kb/s to 100 Gb/s.
+        // Rates from 10 kb/s to 100 Gb/s.
         (4.0..11.0f64).prop_map(|e| Capacity::Constant(Rate::from_bps(10f64.powf(e) as u64))),
         prop::collection::vec(0u64..4, 1..6).prop_map(|gaps| {
             let mut ms = 0;
@@ -102,7 +102,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps with the time since the step before, in nanoseconds.
+/// Steps, each with the time since the previous step in nanoseconds.
 fn script() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let gap = prop_oneof![Just(0u64), 0u64..1000, 0u64..100_000, 0u64..5_000_000];
     prop::collection::vec((gap, step()), 1..60)
@@ -116,14 +116,14 @@ fn take_step(link: &mut Direction<Arc<usize>>, now: Instant, number: usize, step
     }
 }
 
-/// When somebody looks.
+/// Times at which the link is polled.
 #[derive(Debug, Clone)]
-enum Look {
+enum Polls {
     /// At each timeout.
     Exactly,
-    /// After each of these times, over and over.
+    /// Repeatedly after these intervals in nanoseconds.
     Every(Vec<u64>),
-    /// When all is over.
+    /// Only at the end.
     AtTheEnd,
 }
 
@@ -139,16 +139,16 @@ fn drain(link: &mut Direction<Arc<usize>>, now: Instant, into: &mut Outcome) {
     }
 }
 
-/// Polls as `look` says until `end`, not at it.
-fn poll_until(link: &mut Direction<Arc<usize>>, from: u64, end: u64, look: &Look, into: &mut Outcome) {
-    match look {
-        Look::Exactly => {
+/// Polls the link before `end`, at the times of `polls`.
+fn poll_until(link: &mut Direction<Arc<usize>>, from: u64, end: u64, polls: &Polls, into: &mut Outcome) {
+    match polls {
+        Polls::Exactly => {
             while let Some(t) = link.poll_timeout().filter(|t| t.as_nanos() < end) {
                 drain(link, t, into);
                 assert!(link.poll_timeout().is_none_or(|next| next > t), "the timeout makes no progress");
             }
         }
-        Look::Every(gaps) => {
+        Polls::Every(gaps) => {
             let mut at = from;
             for gap in gaps.iter().cycle() {
                 at += gap + 1;
@@ -158,34 +158,34 @@ fn poll_until(link: &mut Direction<Arc<usize>>, from: u64, end: u64, look: &Look
                 drain(link, Instant::from_nanos(at), into);
             }
         }
-        Look::AtTheEnd => {}
+        Polls::AtTheEnd => {}
     }
 }
 
-fn play(first: &Settings, script: &[(u64, Step)], look: &Look) -> Outcome {
+fn play(first: &Settings, script: &[(u64, Step)], polls: &Polls) -> Outcome {
     let mut link = Direction::new(Instant::from_nanos(1000), 3, first.clone());
     let mut outcome = Outcome { delivered: Vec::new(), tally: Tally::default() };
     let mut now = 1000;
     for (number, (gap, step)) in script.iter().enumerate() {
-        poll_until(&mut link, now, now + gap, look, &mut outcome);
+        poll_until(&mut link, now, now + gap, polls, &mut outcome);
         now += gap;
         take_step(&mut link, Instant::from_nanos(now), number, step);
     }
     let end = now + 50_000_000;
-    poll_until(&mut link, now, end, look, &mut outcome);
+    poll_until(&mut link, now, end, polls, &mut outcome);
     outcome.tally = link.take_tally(Instant::from_nanos(end));
     drain(&mut link, Instant::from_nanos(u64::MAX), &mut outcome);
     outcome
 }
 
-fn looks() -> impl Strategy<Value = Look> {
+fn some_polls() -> impl Strategy<Value = Polls> {
     prop_oneof![
-        Just(Look::Exactly),
+        Just(Polls::Exactly),
         prop::collection::vec(prop_oneof![0u64..2000, 10_000u64..100_000, 0u64..10_000_000], 1..5).prop_map(
             |mut gaps| {
-                // Not all of them short: a script takes up to a third of a second.
+                // One long interval limits the number of polls, because a script takes up to a third of a second.
                 gaps.push(60_000);
-                Look::Every(gaps)
+                Polls::Every(gaps)
             }
         ),
     ]
@@ -196,10 +196,10 @@ proptest! {
 
     #[test]
     fn arrival_times_do_not_depend_on_the_times_of_polls(
-        first in settings(), script in script(), look in looks(),
+        first in settings(), script in script(), polls in some_polls(),
     ) {
-        let lazy = play(&first, &script, &Look::AtTheEnd);
-        let busy = play(&first, &script, &look);
+        let lazy = play(&first, &script, &Polls::AtTheEnd);
+        let busy = play(&first, &script, &polls);
         prop_assert_eq!(busy, lazy);
     }
 
@@ -222,14 +222,14 @@ proptest! {
                 }
             }
             run.merge(&link.take_tally(now));
-            let (gone, waits) = (run.dropped.total(), link.backlog());
+            let (dropped, queued) = (run.dropped.total(), link.backlog());
             prop_assert_eq!(
                 start.packets + run.offered.packets + run.duplicated.packets,
-                run.delivered.packets + gone.packets + waits.packets
+                run.delivered.packets + dropped.packets + queued.packets
             );
             prop_assert_eq!(
                 start.bytes + run.offered.bytes + run.duplicated.bytes,
-                run.delivered.bytes + gone.bytes + waits.bytes
+                run.delivered.bytes + dropped.bytes + queued.bytes
             );
             prop_assert!(run.utilisation().is_none_or(|u| (0.0..=1.0).contains(&u)));
             prop_assert!(Arc::strong_count(&handle) > 1 || link.held_bytes() == 0);
@@ -248,7 +248,7 @@ proptest! {
     fn tallies_of_parts_add_up_to_the_tally_of_the_whole(
         first in settings(), script in script(), cuts in prop::collection::vec(0usize..60, 0..8),
     ) {
-        // A restart begins the tally anew, so there is none here.
+        // A restart resets the tally, so it is left out.
         let script: Vec<_> = script.into_iter().filter(|(_, s)| !matches!(s, Step::Restart(_))).collect();
         let mut whole = Direction::new(Instant::ZERO, 3, first.clone());
         let mut parts = Direction::new(Instant::ZERO, 3, first);
@@ -291,20 +291,20 @@ proptest! {
     }
 
     #[test]
-    fn segments_come_once_in_order_and_at_ascending_times(first in settings(), script in script()) {
+    fn segments_arrive_once_in_order_and_at_ascending_times(first in settings(), script in script()) {
         let mut first = first;
         (first.duplicate, first.reorder, first.jitter.reorders) = (0.0, Reorder::default(), false);
         let script: Vec<_> = script.into_iter().filter(|(_, s)| matches!(s, Step::Offer { .. })).collect();
-        let outcome = play(&first, &script, &Look::AtTheEnd);
+        let outcome = play(&first, &script, &Polls::AtTheEnd);
         let spans: Vec<_> = outcome.delivered.iter().map(|(p, first, count, ..)| (*p, *first, first + count)).collect();
         prop_assert!(spans.windows(2).all(|w| (w[0].0, w[0].2) <= (w[1].0, w[1].1)), "{spans:?}");
         prop_assert!(outcome.delivered.windows(2).all(|w| w[0].3 <= w[1].3));
     }
 }
 
-/// A link on a long path wakes up for each delivery and for nothing else.
+/// A link with a long delay wakes up only for deliveries.
 #[test]
-fn the_timeouts_are_as_many_as_the_deliveries() {
+fn the_number_of_timeouts_equals_the_number_of_deliveries() {
     let mut link =
         Direction::new(Instant::ZERO, 1, Settings { delay: Duration::from_millis(20), ..rate(1_000_000_000) });
     for k in 0..20 {

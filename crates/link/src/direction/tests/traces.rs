@@ -1,4 +1,4 @@
-//! Links that follow a trace, against a naive form of mahimahi's link queue.
+//! Links that follow a trace, compared with a direct implementation of mahimahi's link queue.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ fn follow(text: &str) -> Settings {
     Settings { capacity: Capacity::Trace(Arc::new(Trace::parse(text).unwrap())), ..Settings::default() }
 }
 
-/// Walks over all opportunities; each serves what has arrived before it, bytes beyond a packet serve the next.
-/// Packets: arrival in ns and IP bytes. Gives the departures, and the bytes that were used.
+/// Walks over all opportunities. Each serves the packets that arrived before it; bytes beyond a packet serve the next.
+/// The packets are arrival times in ns and IP bytes. Returns the departure times and the number of used bytes.
 fn naive(ms: &[u64], packets: &[(u64, u32)]) -> (Vec<u64>, u64) {
     let period = *ms.last().unwrap();
     let (mut waiting, mut coming) = (VecDeque::new(), packets.iter());
@@ -64,7 +64,7 @@ proptest! {
         b.finish();
         let (departures, used) = naive(&ms, &packets);
         prop_assert_eq!(&each_arrival(&b), &departures);
-        // Cut where a tally may cut: the sum over the parts is what was used and offered.
+        // The span is split where tallies may be split; the parts add up to the used and offered bytes.
         let end = departures.last().unwrap() + 5 * MS;
         let share = b.tally(end).utilisation().unwrap();
         let period = ms.last().unwrap() * MS;
@@ -79,22 +79,24 @@ proptest! {
 #[test]
 fn the_rest_of_an_opportunity_serves_waiting_packets() {
     let mut b = Bench::new(follow("2\n5\n"));
-    // 104 + 504 + 896 of 1504 bytes, then 608 of the next opportunity: 896 of it are wasted, nobody waits.
+    // The first opportunity serves 104 + 504 + 896 of 1504 bytes, the next the other 608 bytes. Its remaining 896 bytes
+    // are unused, because no packet waits.
     b.offer(0, 1, 100, 100);
     b.offer(1, 1, 500, 500);
     b.offer(2, 1, 1500, 1500);
     b.offer(6 * MS, 1, 800, 800);
     b.finish();
     assert_eq!(b.arrivals_ns(), [2 * MS, 2 * MS, 5 * MS, 7 * MS]);
-    // 104 + 504 + 1504 + 804 bytes of three opportunities.
+    // Three opportunities serve 104 + 504 + 1504 + 804 bytes.
     let t = b.tally(8 * MS);
     assert_eq!(t.utilisation(), Some(2916.0 / 4512.0));
-    // Begin of transmission less arrival: 2 ms, 1 ns less, 2 ns less, 1 ms; HDR rounds the large ones up alike.
+    // The times from arrival to transmission are 2 ms, 1 ns less, 2 ns less, and 1 ms; the histogram rounds the large
+    // ones up alike.
     assert_eq!(t.wait_ns.max(), 2 * MS);
 }
 
 #[test]
-fn an_opportunity_at_the_very_instant_of_arrival_has_passed() {
+fn an_opportunity_at_the_time_of_arrival_is_not_used() {
     let mut b = Bench::new(follow("3\n"));
     b.packet(3 * MS);
     b.packet(6 * MS - 1);
@@ -107,13 +109,14 @@ fn a_jumbo_packet_takes_several_opportunities() {
     let mut b = Bench::new(follow("1\n"));
     b.offer(0, 2, 9000, 9000);
     b.finish();
-    // 9004 bytes are 5.99 opportunities, 18008 are 11.97.
+    // 9004 bytes take 5.99 opportunities, 18008 bytes take 11.97.
     assert_eq!(b.arrivals_ns(), [6 * MS, 12 * MS]);
 }
 
 #[test]
 fn queue_time_by_a_trace_is_the_time_until_its_opportunity() {
-    // One full packet every 10 ms; at 1 ms the first begins at 10, the third at 30.
+    // One full packet is served every 10 ms; of packets offered at 1 ms, the first starts at 10 ms and the third at 30
+    // ms.
     for (limit_ms, taken) in [(8, 1), (9, 1), (18, 1), (19, 2), (29, 3)] {
         let mut settings = follow("10\n");
         settings.queue.limit = QueueLimit::Time(Duration::from_millis(limit_ms));
@@ -125,18 +128,19 @@ fn queue_time_by_a_trace_is_the_time_until_its_opportunity() {
 }
 
 #[test]
-fn the_trace_begins_with_the_clock_of_the_link() {
+fn the_trace_starts_with_the_clock_of_the_link() {
     let mut b = Bench::new(follow("4\n"));
     b.packet(0);
     b.link.restart(Instant::from_nanos(3 * MS), 1);
     b.finish();
     assert_eq!(b.arrivals_ns(), [7 * MS]);
-    // Another trace begins with the same clock, not with the change.
+    // Another trace starts with the same clock, and not with the change.
     b.change(8 * MS, follow("3\n"));
     b.packet(8 * MS);
     b.finish();
     assert_eq!(b.arrivals_ns(), [7 * MS, 9 * MS]);
-    // A change of something else leaves it alone, and a constant rate takes over what waits.
+    // A change of another setting does not affect the trace. After a change to a constant rate, queued packets use that
+    // rate.
     b.packet(10 * MS);
     b.change(11 * MS, Settings { delay: Duration::from_millis(1), ..follow("3\n") });
     b.packet(12 * MS);
@@ -166,7 +170,7 @@ fn a_segment_that_waits_for_its_opportunity_does_not_hold_back_those_before_it()
     let mut b = Bench::new(follow("1\n"));
     b.offer(0, 3, 1500, 1500);
     assert_eq!(b.link.poll(Instant::from_nanos(MS)).map(|d| (d.first, d.count)), Some((0, 1)));
-    // Nor does it join them when a change frees it a moment later.
+    // The segment does not join them either when a change frees it a moment later.
     b.change(MS + 10, Settings::default());
     assert_eq!(b.link.poll(Instant::from_nanos(MS + 10)).map(|d| (d.first, d.count)), Some((1, 2)));
 }

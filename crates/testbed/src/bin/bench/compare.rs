@@ -1,4 +1,4 @@
-//! Pairs of runs, so that what the machine does meanwhile meets both tools.
+//! Paired runs, so that disturbances of the machine affect both tools.
 
 use std::io;
 
@@ -9,7 +9,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The columns of the rows that follow.
+/// Prints the column headers.
 pub(crate) fn print_head() {
     let ends = "CPU s/GB client, server";
     println!(
@@ -18,11 +18,11 @@ pub(crate) fn print_head() {
     println!("|---|--:|--:|--:|--:|--:|--:|");
 }
 
-/// Runs the pairs and prints a row of medians; the ratio is the median of the pairs' ratios.
+/// Runs the pairs and prints a row of medians. The ratio is the median of the pairs' ratios.
 pub(crate) fn print(bench: &Bench, task: Task, pairs: u64) -> io::Result<()> {
     let mut runs: Vec<(Run, Run)> = Vec::new();
     for pair in 0..pairs {
-        // Who goes first alternates: a drift of the machine favours neither.
+        // The order alternates, so that a drift of the machine favours neither tool.
         runs.push(if pair % 2 == 0 {
             let ours = longhaul::run(bench, task)?;
             (ours, iperf3::run(bench, task)?)

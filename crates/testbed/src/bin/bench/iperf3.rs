@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::process::{Running, await_listener};
-use crate::{Bench, OVERHEAD, Run, Task};
+use crate::{Bench, OVERHEAD_MAX, Run, Task};
 
 const PORT: u16 = 5201;
 
@@ -21,8 +21,8 @@ pub(crate) fn run(bench: &Bench, task: Task) -> io::Result<Run> {
         command.arg("--zerocopy");
     }
     let client = Running::start(&bench.lan.client, &mut command)?;
-    let (text, client) = client.finish(Duration::from_secs(task.seconds) + OVERHEAD)?;
-    let (_, server) = server.finish(OVERHEAD)?;
+    let (text, client) = client.finish(Duration::from_secs(task.seconds) + OVERHEAD_MAX)?;
+    let (_, server) = server.finish(OVERHEAD_MAX)?;
     let json: Value = serde_json::from_str(&text)?;
     let received = &json["end"]["sum_received"];
     let number = |v: &Value| v.as_f64().ok_or_else(|| io::Error::other(format!("unexpected result {received}")));

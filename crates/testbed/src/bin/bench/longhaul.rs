@@ -8,12 +8,12 @@ use kernel::Usage;
 use serde_json::Value;
 
 use crate::process::{Running, await_listener};
-use crate::{Bench, OVERHEAD, Run, Task};
+use crate::{Bench, OVERHEAD_MAX, Run, Task};
 
 const PORT: u16 = 5003;
 const BLOCK: u64 = 65_536;
 
-/// Both processes of a run.
+/// Client and server process of a run.
 pub(crate) struct Both {
     pub(crate) client: Running,
     pub(crate) server: Running,
@@ -33,14 +33,14 @@ pub(crate) fn start(bench: &Bench, task: Task) -> io::Result<Both> {
         test.arg("--zero-copy");
     }
     let client = Running::start(&bench.lan.client, test.arg(bench.server.to_string()))?;
-    Ok(Both { client, server, limit: Duration::from_secs(task.seconds) + OVERHEAD })
+    Ok(Both { client, server, limit: Duration::from_secs(task.seconds) + OVERHEAD_MAX })
 }
 
 impl Both {
-    /// The last record, and what client and server used.
+    /// Returns the last record, and the resource usage of client and server.
     pub(crate) fn finish(self) -> io::Result<(Value, Usage, Usage)> {
         let (text, client) = self.client.finish(self.limit)?;
-        let (_, server) = self.server.finish(OVERHEAD)?;
+        let (_, server) = self.server.finish(OVERHEAD_MAX)?;
         let last = text.lines().last().unwrap_or_default();
         Ok((serde_json::from_str(last)?, client, server))
     }

@@ -1,7 +1,8 @@
-//! longhaul beside iperf3, in pairs on one network, and the memory of a long test. `make bench` runs it as root.
+//! Benchmark of longhaul and iperf3 in pairs on one network, and of the memory of a long test. `make bench` runs it as
+//! root.
 //!
-//! Usage: `bench LONGHAUL-BINARY`. BENCH_PAIRS (5), BENCH_SECONDS (5) and BENCH_MEMORY_SECONDS (600, 0 leaves it out) change
-//! how much is done.
+//! Usage: `bench LONGHAUL-BINARY`. The variables BENCH_PAIRS (5), BENCH_SECONDS (5) and BENCH_MEMORY_SECONDS (600, 0
+//! disables the memory test) set the extent.
 #![allow(clippy::print_stdout, reason = "the figures are this program's output")]
 
 mod compare;
@@ -21,12 +22,12 @@ use testbed::{Lan, or_skip};
 /// One run of one tool.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
-    /// Goodput at the receiver in bit/s.
+    /// Goodput at the receiver in bits per second.
     bps: f64,
-    /// CPU time of the whole process of each end, per 10^9 bytes received.
+    /// CPU seconds of the whole process at each end, per 10^9 bytes received.
     client_cpu_s_per_gb: f64,
     server_cpu_s_per_gb: f64,
-    /// Blocks written and round trips measured; zero for a tool that measures none.
+    /// Blocks written, and round trips measured; zero for a tool that does not measure them.
     blocks: u64,
     round_trips: u64,
 }
@@ -38,7 +39,7 @@ impl Run {
     }
 }
 
-/// What both tools are asked to do.
+/// Task of both tools.
 #[derive(Debug, Clone, Copy)]
 struct Task {
     name: &'static str,
@@ -47,7 +48,7 @@ struct Task {
     seconds: u64,
 }
 
-/// Name, streams, zero copy.
+/// Name, number of streams, zero copy.
 const LOADS: [(&str, u32, bool); 4] = [
     ("1 stream", 1, false),
     ("8 streams", 8, false),
@@ -55,7 +56,7 @@ const LOADS: [(&str, u32, bool); 4] = [
     ("8 streams, zero copy", 8, true),
 ];
 
-/// Where they do it.
+/// Network and binary of a benchmark.
 struct Bench {
     lan: Lan,
     binary: PathBuf,
@@ -87,7 +88,7 @@ fn run(binary: PathBuf) -> io::Result<()> {
     }
 }
 
-/// What the figures depend on.
+/// Prints the conditions of the measurement.
 fn conditions(pairs: u64, seconds: u64) -> io::Result<()> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -102,8 +103,8 @@ fn conditions(pairs: u64, seconds: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Resident sets at the start and the end of a long test: as the two ends report them (the start is before the buffers of
-/// the load are touched), and read from outside once the load is in full swing and shortly before its end.
+/// Measures resident sets at the start and the end of a long test. Both ends report theirs (the start precedes the use
+/// of the load's buffers). The benchmark also reads them under full load and shortly before the end.
 fn memory(bench: &Bench, seconds: u64) -> io::Result<()> {
     let task = Task { name: "memory", streams: 1, zero_copy: false, seconds };
     let both = longhaul::start(bench, task)?;
@@ -139,5 +140,5 @@ fn main() -> ExitCode {
     }
 }
 
-/// How much longer than its load a run may take.
-const OVERHEAD: Duration = Duration::from_secs(40);
+/// Maximum run time beyond the duration of the load.
+const OVERHEAD_MAX: Duration = Duration::from_secs(40);

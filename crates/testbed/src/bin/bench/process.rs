@@ -1,4 +1,4 @@
-//! Programs in namespaces: started, bounded, and what they used.
+//! Programs in namespaces, with a time limit and their resource usage.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kernel::Usage;
 use testbed::{Namespace, finish, resident};
 
-/// A program that runs; killed when this is dropped before it has ended.
+/// A running program; dropping the value kills it.
 pub(crate) struct Running {
     child: Child,
     output: Option<JoinHandle<io::Result<String>>>,
@@ -30,12 +30,12 @@ impl Running {
         Ok(Self { child, output, ended: false })
     }
 
-    /// The resident set now, in MiB; zero when it has ended.
+    /// Present resident set in MiB; zero after the end.
     pub(crate) fn resident_mib(&self) -> f64 {
         resident(self.child.id()).map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
     }
 
-    /// Waits for the end, at most `limit`: standard output, and what the whole process used.
+    /// Waits up to `limit` for the end; returns standard output and the resource usage of the process.
     pub(crate) fn finish(mut self, limit: Duration) -> io::Result<(String, Usage)> {
         self.ended = true;
         let usage = finish(&mut self.child, limit)?;
@@ -54,16 +54,18 @@ impl Drop for Running {
     }
 }
 
-/// Waits until something listens on a TCP port inside, without connecting: servers for one client would take that for it.
+/// Waits until a process listens on a TCP port, without connecting, because a server for a single client would accept
+/// the connection.
 pub(crate) fn await_listener(at: &Namespace, port: u16) -> io::Result<()> {
-    let begin = Instant::now();
-    // Local address and port, remote address and port, state 0A: listening (net/ipv4/tcp_ipv4.c, get_tcp4_sock).
+    let start = Instant::now();
+    // Fields: local address and port, remote address and port, state 0A for listening (net/ipv4/tcp_ipv4.c,
+    // get_tcp4_sock).
     let is_listener = |line: &str| {
         let mut fields = line.split_whitespace().skip(1);
         let here = fields.next().is_some_and(|local| local.ends_with(&format!(":{port:04X}")));
         here && fields.nth(1) == Some("0A")
     };
-    while begin.elapsed() < Duration::from_secs(10) {
+    while start.elapsed() < Duration::from_secs(10) {
         let tables = at.run(|| ["tcp", "tcp6"].map(|t| fs::read_to_string(format!("/proc/thread-self/net/{t}"))))?;
         if tables.iter().flatten().any(|t| t.lines().any(is_listener)) {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Matches as comparisons of 32-bit words, as u32 filters make them (tc-u32(8)).
+//! Matches as u32 filter keys: comparisons of 32-bit words (tc-u32(8)).
 //!
-//! Offsets are those of the IPv4 (RFC 791, 3.1) and IPv6 headers (RFC 8200, 3), ports those of packets without options or
-//! extension headers: a packet with any matches no rule that asks for ports.
+//! Offsets are those of the IPv4 (RFC 791, 3.1) and IPv6 headers (RFC 8200, 3). Ports are compared only in packets
+//! without options or extension headers; other packets match no rule with ports.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,15 +11,15 @@ use tc::Key;
 
 use crate::policy::Match;
 
-/// EtherTypes (IEEE 802).
+/// EtherType of IPv4 (IEEE 802).
 pub(crate) const IPV4: u16 = 0x0800;
-/// The same.
+/// EtherType of IPv6 (IEEE 802).
 pub(crate) const IPV6: u16 = 0x86dd;
 
-/// Protocols whose ports a match means that names none.
-const WITH_PORTS: [u8; 2] = [6, 17];
+/// Protocols of a match that has ports but no protocol: TCP and UDP.
+const PROTOCOLS_WITH_PORTS: [u8; 2] = [6, 17];
 
-/// The comparisons that implement a match for one IP version; empty when no packet of this version matches.
+/// Keys of each alternative of a match for one IP version; empty if no packet of this version matches.
 pub(crate) fn alternatives(matched: &Match, protocol: u16) -> Vec<Vec<Key>> {
     let family = Family { v6: protocol == IPV6 };
     let Some(from) = family.networks(&matched.from) else { return Vec::new() };
@@ -27,7 +27,7 @@ pub(crate) fn alternatives(matched: &Match, protocol: u16) -> Vec<Vec<Key>> {
     let has_ports = !(matched.from_ports.is_empty() && matched.to_ports.is_empty() && matched.ports.is_empty());
     let protocols: Vec<Option<u8>> = match matched.protocol {
         Some(protocol) => vec![Some(protocol)],
-        None if has_ports => WITH_PORTS.map(Some).to_vec(),
+        None if has_ports => PROTOCOLS_WITH_PORTS.map(Some).to_vec(),
         None => vec![None],
     };
     let dscp: Vec<Option<u8>> =
@@ -54,7 +54,7 @@ pub(crate) fn alternatives(matched: &Match, protocol: u16) -> Vec<Vec<Key>> {
     all
 }
 
-/// Comparisons by offset: several of one 32-bit word are merged.
+/// Comparisons by offset; comparisons of the same 32-bit word are merged.
 #[derive(Default)]
 struct Words(BTreeMap<i32, (u32, u32)>);
 
@@ -82,12 +82,13 @@ impl Family {
         if self.v6 { 8 } else { 12 }
     }
 
-    /// Length of an address.
+    /// Length of an address in bytes.
     fn address(self) -> i32 {
         if self.v6 { 16 } else { 4 }
     }
 
-    /// The networks of this version, `None` for any; `None` altogether when only the other version is named.
+    /// Networks of this version, or `None` as the only entry for any address. The result is `None` if all networks are
+    /// of the other version.
     fn networks(self, nets: &[IpNet]) -> Option<Vec<Option<IpNet>>> {
         if nets.is_empty() {
             return Some(vec![None]);
@@ -134,7 +135,8 @@ impl Family {
         if self.v6 {
             words.add(40, mask, value);
         } else {
-            // No options, and no fragment: all fragments of a datagram go one way, and the others have no ports.
+            // Options would move the ports, and only the first fragment has ports; excluding both keeps all fragments
+            // of a datagram in one class.
             words.add(0, 0x0f00_0000, 0x0500_0000);
             words.add(4, 0x0000_3fff, 0);
             words.add(20, mask, value);
@@ -142,7 +144,7 @@ impl Family {
     }
 }
 
-/// The comparisons of the word that holds both ports, source first; `None` compares nothing.
+/// Comparisons of the word that holds both ports, source port first; `None` compares nothing.
 fn port_words(matched: &Match) -> Vec<Option<(u32, u32)>> {
     let source = side(&matched.from_ports);
     let destination = side(&matched.to_ports);
@@ -157,7 +159,7 @@ fn port_words(matched: &Match) -> Vec<Option<(u32, u32)>> {
                 let ends: &[u32] = if either_mask == 0 { &[0] } else { &[16, 0] };
                 for end in ends {
                     let (second_mask, second) = (either_mask << end, either << end);
-                    // Where both speak of one port they must agree.
+                    // Comparisons of the same port must agree.
                     if (mask & second_mask) & (value ^ second) == 0 {
                         all.push((mask | second_mask, value | second));
                     }
@@ -168,7 +170,7 @@ fn port_words(matched: &Match) -> Vec<Option<(u32, u32)>> {
     all.into_iter().map(|(mask, value)| (mask != 0).then_some((mask, value))).collect()
 }
 
-/// Masks and values of ports; one that compares nothing for any port.
+/// Masks and values of ports; a single comparison with mask 0 for any port.
 fn side(ranges: &[RangeInclusive<u16>]) -> Vec<(u16, u16)> {
     if ranges.is_empty() {
         return vec![(0, 0)];
@@ -176,7 +178,7 @@ fn side(ranges: &[RangeInclusive<u16>]) -> Vec<(u16, u16)> {
     ranges.iter().flat_map(prefixes).collect()
 }
 
-/// A range of ports as the fewest prefixes, as networks are aggregated.
+/// Splits a range of ports into the minimum number of prefixes, like CIDR aggregation.
 fn prefixes(range: &RangeInclusive<u16>) -> Vec<(u16, u16)> {
     let (mut first, last) = (u32::from(*range.start()), u32::from(*range.end()));
     let mut all = Vec::new();

@@ -17,13 +17,13 @@ pub struct PathSegment<'a> {
 
 impl Scenario {
     /// The segments of the path from one node to another along the routes; `None` if there is no route.
-    pub fn way(&self, from: usize, to: usize) -> Option<Vec<PathSegment<'_>>> {
-        way((&self.nodes, &self.links, &self.lans), from, to)
+    pub fn path_segments(&self, from: usize, to: usize) -> Option<Vec<PathSegment<'_>>> {
+        path_segments((&self.nodes, &self.links, &self.lans), from, to)
     }
 }
 
-/// The path before the scenario is complete: see [`Scenario::way`].
-pub(crate) fn way<'a>(
+/// The path before the scenario is complete: see [`Scenario::path_segments`].
+pub(crate) fn path_segments<'a>(
     (nodes, links, lans): (&[Node], &'a [Link], &'a [Lan]),
     from: usize,
     to: usize,

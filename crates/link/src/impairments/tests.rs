@@ -8,21 +8,21 @@ fn losing(loss: Loss) -> Settings {
 }
 
 fn lost(seed: u64, count: u64, settings: &Settings) -> Vec<u64> {
-    let mut chance = Chance::new(seed);
-    (0..count).filter(|i| chance.fate(*i, settings).end == End::Lost).collect()
+    let mut impairments = Impairments::new(seed);
+    (0..count).filter(|i| impairments.outcome(*i, settings).end == Arrival::Lost).collect()
 }
 
 fn jitters(seed: u64, count: u64, shape: JitterShape) -> Vec<f64> {
     let jitter = Jitter { amount: Duration::from_millis(1), shape, reorders: true };
     let settings = Settings { jitter, ..Settings::default() };
-    let mut chance = Chance::new(seed);
-    (0..count).map(|i| chance.fate(i, &settings).jitter_ns as f64 / 1e6).collect()
+    let mut impairments = Impairments::new(seed);
+    (0..count).map(|i| impairments.outcome(i, &settings).jitter_ns as f64 / 1e6).collect()
 }
 
-/// The numbers come from another implementation of ChaCha with 8 rounds (RFC 8439 §2.3 with fewer rounds and a 64-bit
-/// counter and nonce).
+/// The expected numbers come from another implementation of ChaCha with 8 rounds (RFC 8439 §2.3 with fewer rounds and a
+/// 64-bit counter and nonce).
 #[test]
-fn a_seed_decides_the_same_in_every_release() {
+fn a_seed_gives_the_same_results_in_every_release() {
     assert_eq!(lost(1, 100, &losing(Loss::Independent(0.1))), [6, 17, 25, 38, 55]);
 
     let chain = Loss::GilbertElliott { to_bad: 0.1, to_good: 0.3, loss_bad: 0.8, loss_good: 0.01 };
@@ -30,8 +30,8 @@ fn a_seed_decides_the_same_in_every_release() {
     assert_eq!(lost(5, 100, &losing(chain)), expected);
 
     let twice = Settings { duplicate: 0.05, ..Settings::default() };
-    let mut chance = Chance::new(2);
-    let copied: Vec<u64> = (0..100).filter(|i| chance.fate(*i, &twice).copied).collect();
+    let mut impairments = Impairments::new(2);
+    let copied: Vec<u64> = (0..100).filter(|i| impairments.outcome(*i, &twice).copied).collect();
     assert_eq!(copied, [60, 61, 66, 81]);
 
     let uniform: Vec<i64> = jitters(3, 5, JitterShape::Uniform).iter().map(|ms| (ms * 1e6).round() as i64).collect();
@@ -39,14 +39,14 @@ fn a_seed_decides_the_same_in_every_release() {
 }
 
 #[test]
-fn a_draw_depends_on_its_index_and_not_on_what_was_drawn_before() {
+fn a_draw_depends_on_its_index_and_not_on_earlier_draws() {
     let reorder = Reorder { probability: 0.1, by: Duration::from_millis(1) };
     let settings = Settings { reorder, ..Settings::default() };
-    let mut chance = Chance::new(7);
-    let held = |chance: &mut Chance, i| chance.fate(i, &settings).held_ns > 0;
-    assert!(!held(&mut chance, 3));
-    let late: Vec<u64> = (1_000_000..1_000_060).filter(|i| held(&mut chance, *i)).map(|i| i - 1_000_000).collect();
-    assert_eq!(late, [11, 20, 37, 54, 56], "from the same other implementation");
+    let mut impairments = Impairments::new(7);
+    let held = |impairments: &mut Impairments, i| impairments.outcome(i, &settings).held_ns > 0;
+    assert!(!held(&mut impairments, 3));
+    let late: Vec<u64> = (1_000_000..1_000_060).filter(|i| held(&mut impairments, *i)).map(|i| i - 1_000_000).collect();
+    assert_eq!(late, [11, 20, 37, 54, 56], "from the other ChaCha implementation");
 }
 
 #[test]
@@ -61,18 +61,18 @@ fn one_impairment_does_not_change_another() {
         ..Settings::default()
     };
     assert_eq!(lost(9, 5000, &company), alone);
-    assert_ne!(lost(10, 5000, &company), alone, "another seed, another loss");
+    assert_ne!(lost(10, 5000, &company), alone, "another seed gives other losses");
 }
 
 #[test]
-fn more_loss_loses_the_same_packets_and_others() {
+fn a_higher_loss_rate_loses_a_superset_of_packets() {
     let few = lost(4, 20_000, &losing(Loss::Independent(0.01)));
     let many = lost(4, 20_000, &losing(Loss::Independent(0.02)));
     assert!(few.iter().all(|i| many.contains(i)));
 }
 
 #[test]
-fn probabilities_nought_and_one_are_never_and_always() {
+fn probabilities_zero_and_one_are_exact() {
     for p in [0.0, -1.0, f64::NAN] {
         assert_eq!(lost(1, 10_000, &losing(Loss::Independent(p))).len(), 0, "{p}");
     }
@@ -81,7 +81,7 @@ fn probabilities_nought_and_one_are_never_and_always() {
     }
 }
 
-/// 2.576 standard deviations of a binomial: 99 % of all seeds pass, these do.
+/// The limit is 2.576 standard deviations of a binomial distribution: 99 % of all seeds pass, including these.
 #[test]
 fn independent_loss_has_its_rate() {
     let n = 1_000_000;
@@ -92,7 +92,8 @@ fn independent_loss_has_its_rate() {
     }
 }
 
-/// Gilbert 1960: the chain is bad for to_bad / (to_bad + to_good) of the packets, for 1 / to_good packets at a time.
+/// Gilbert 1960: the chain is in the bad state for to_bad / (to_bad + to_good) of the packets, and for 1 / to_good
+/// packets at a time.
 #[test]
 fn burst_loss_has_the_mean_and_the_bursts_of_its_chain() {
     let (to_bad, to_good) = (0.002, 0.2);
@@ -102,7 +103,7 @@ fn burst_loss_has_the_mean_and_the_bursts_of_its_chain() {
     let bursts = 1 + at.windows(2).filter(|w| w[1] != w[0] + 1).count();
     let share = at.len() as f64 / n as f64;
     let mean = at.len() as f64 / bursts as f64;
-    // About 4000 bursts of geometric length: the mean of either is good to about 2 %, so 5 % are 2.6 deviations.
+    // About 4000 bursts of geometric length give a standard error of about 2 %, so that 5 % are 2.6 standard errors.
     assert!((share / (to_bad / (to_bad + to_good)) - 1.0).abs() < 0.06, "{share}");
     assert!((mean / (1.0 / to_good) - 1.0).abs() < 0.05, "{mean}");
 
@@ -121,11 +122,12 @@ fn jitter_has_its_shape() {
         (mean, (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / x.len() as f64).sqrt())
     };
     let extent = |x: &[f64]| x.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
-    // Three standard errors of a mean: 3 / 447 of the deviation, which is 1 / sqrt(3) for the even spread.
+    // Three standard errors of a mean are 3 / 447 of the standard deviation, which is 1 / sqrt(3) for the uniform
+    // distribution.
     for (shape, mean, deviation, low, high) in [
         (JitterShape::Uniform, 0.0, 0.577_35, -1.0, 1.0),
-        (JitterShape::Normal, 0.0, 1.0, -NORMAL_CUT, NORMAL_CUT),
-        (JitterShape::Exponential, 1.0, 1.0, 0.0, EXPONENTIAL_CUT),
+        (JitterShape::Normal, 0.0, 1.0, -NORMAL_BOUND, NORMAL_BOUND),
+        (JitterShape::Exponential, 1.0, 1.0, 0.0, EXPONENTIAL_BOUND),
     ] {
         let x = jitters(22, n, shape);
         let (m, d) = moments(&x);

@@ -6,7 +6,7 @@ fn keys(matched: &Match, protocol: u16) -> Vec<Vec<(i32, u32, u32)>> {
 }
 
 #[test]
-fn addresses_protocol_and_code_point_stand_where_the_headers_have_them() {
+fn keys_use_the_header_offsets_of_addresses_protocol_and_code_point() {
     let matched = Match {
         from: vec!["192.0.2.0/24".parse().unwrap()],
         to: vec!["198.51.100.7/32".parse().unwrap()],
@@ -22,7 +22,7 @@ fn addresses_protocol_and_code_point_stand_where_the_headers_have_them() {
         (16, 0xffff_ffff, 0xc633_6407),
     ];
     assert_eq!(keys(&matched, IPV4), [expected.to_vec()]);
-    assert!(keys(&matched, IPV6).is_empty(), "no packet of IPv6 is from there");
+    assert!(keys(&matched, IPV6).is_empty(), "no IPv6 packet has this source");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn ipv6_networks_span_several_words() {
         ..Match::default()
     };
     let expected = [
-        // RFC 8200: the traffic class begins in the fifth bit, the next header is the seventh byte.
+        // RFC 8200: the traffic class starts at the fifth bit, the next header is the seventh byte.
         (0, 0x0fc0_0000, 0x0200_0000),
         (4, 0x0000_ff00, 0x0000_0600),
         (8, 0xffff_ffff, 0x2001_0db8),
@@ -60,7 +60,7 @@ fn ports_of_either_end_are_two_comparisons_for_each_protocol() {
 }
 
 #[test]
-fn a_match_that_says_nothing_takes_everything() {
+fn a_match_without_conditions_matches_everything() {
     assert_eq!(keys(&Match::default(), IPV4), [vec![]]);
     assert_eq!(keys(&Match::default(), IPV6), [vec![]]);
 }

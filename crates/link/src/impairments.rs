@@ -1,4 +1,4 @@
-//! Random impairments of each packet.
+//! Random impairments of packets.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
@@ -6,62 +6,63 @@ use units::nanos;
 
 use crate::{Jitter, JitterShape, Loss, Settings};
 
-/// Completes the key, so that the link's numbers differ from those of anything else that uses the same seed.
+/// Suffix of the key, so that the link's random numbers differ from those of other users of the same seed.
 const KEY_LABEL: &[u8; 24] = b"longhaul link direction.";
-/// Streams of the generator, one for each purpose. Fixed: a seed decides the same in every release.
+/// Streams of the generator, one per purpose. The numbers are fixed, so that a seed gives the same results in every
+/// release.
 const LOSS: u64 = 0;
 const TRANSITION: u64 = 1;
 const DUPLICATE: u64 = 2;
 const REORDER: u64 = 3;
 const JITTER: u64 = 4;
-/// Where the normal distribution is cut, in standard deviations.
-const NORMAL_CUT: f64 = 4.0;
-/// Where the exponential distribution is cut, in means.
-const EXPONENTIAL_CUT: f64 = 20.0;
+/// Bound of the normal distribution, in standard deviations.
+const NORMAL_BOUND: f64 = 4.0;
+/// Bound of the exponential distribution, in means.
+const EXPONENTIAL_BOUND: f64 = 20.0;
 
 /// Outcome of a packet that has left the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fate {
-    pub(crate) end: End,
-    /// Arrives twice.
+pub(crate) struct Outcome {
+    pub(crate) end: Arrival,
+    /// The packet arrives twice.
     pub(crate) copied: bool,
-    /// Arrives that much later than it would.
+    /// Additional delay for reordering.
     pub(crate) held_ns: u64,
-    /// Variation of its propagation delay.
+    /// Variation of the propagation delay.
     pub(crate) jitter_ns: i64,
 }
 
-/// Whether a packet arrives.
+/// Whether a packet arrives, or the cause of its loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Arrival {
     Arrives,
-    /// Lost by chance.
+    /// Lost at random.
     Lost,
     /// Lost by its index.
     Listed,
 }
 
-impl Fate {
-    /// Nothing happens to it.
-    pub(crate) const PLAIN: Self = Self { end: End::Arrives, copied: false, held_ns: 0, jitter_ns: 0 };
+impl Outcome {
+    /// Outcome of a packet without impairments.
+    pub(crate) const PLAIN: Self = Self { end: Arrival::Arrives, copied: false, held_ns: 0, jitter_ns: 0 };
 }
 
-/// The random draws of one direction.
+/// Random draws of one direction.
 ///
-/// The draw for a purpose and a packet is a function of seed, purpose and the packet's index alone: the generator is a
+/// The draw for a purpose and a packet is a function of seed, purpose and packet index alone. The generator is a
 /// counter (ChaCha with 8 rounds), and a purpose that is not in use skips its numbers.
 #[derive(Debug)]
-pub(crate) struct Chance {
+pub(crate) struct Impairments {
     loss: Stream,
     transition: Stream,
     duplicate: Stream,
     reorder: Stream,
     jitter: Stream,
-    /// State of the Gilbert-Elliott chain.
+    /// Whether the Gilbert-Elliott chain is in the bad state.
     bad: bool,
 }
 
-impl Chance {
+impl Impairments {
     pub(crate) fn new(seed: u64) -> Self {
         let stream = |purpose| Stream::new(seed, purpose);
         Self {
@@ -74,21 +75,21 @@ impl Chance {
         }
     }
 
-    /// The Gilbert-Elliott chain starts in the good state.
-    pub(crate) const fn begin_chain(&mut self) {
+    /// Resets the Gilbert-Elliott chain to the good state.
+    pub(crate) const fn reset_chain(&mut self) {
         self.bad = false;
     }
 
-    /// The fate of the packet with this index. To be asked in ascending order, once for each.
-    pub(crate) fn fate(&mut self, index: u64, settings: &Settings) -> Fate {
+    /// Outcome of the packet with this index. The caller passes each index once, in ascending order.
+    pub(crate) fn outcome(&mut self, index: u64, settings: &Settings) -> Outcome {
         let lost = self.lost(index, settings.loss);
         let listed = settings.loss_list.binary_search(&index).is_ok();
         let held = self.reorder.happens(index, settings.reorder.probability);
-        Fate {
+        Outcome {
             end: match (listed, lost) {
-                (true, _) => End::Listed,
-                (false, true) => End::Lost,
-                (false, false) => End::Arrives,
+                (true, _) => Arrival::Listed,
+                (false, true) => Arrival::Lost,
+                (false, false) => Arrival::Arrives,
             },
             copied: self.duplicate.happens(index, settings.duplicate),
             held_ns: if held { nanos(settings.reorder.by) } else { 0 },
@@ -112,17 +113,17 @@ impl Chance {
         if jitter.amount.is_zero() {
             return 0;
         }
-        let word = self.jitter.word(index);
+        let value = self.jitter.value(index);
         let factor = match jitter.shape {
-            JitterShape::Uniform => 2.0 * unit(word) - 1.0,
-            JitterShape::Normal => normal(word).clamp(-NORMAL_CUT, NORMAL_CUT),
-            JitterShape::Exponential => (-(1.0 - unit(word)).ln()).min(EXPONENTIAL_CUT),
+            JitterShape::Uniform => 2.0 * unit(value) - 1.0,
+            JitterShape::Normal => normal(value).clamp(-NORMAL_BOUND, NORMAL_BOUND),
+            JitterShape::Exponential => (-(1.0 - unit(value)).ln()).min(EXPONENTIAL_BOUND),
         };
         (nanos(jitter.amount) as f64 * factor).round() as i64
     }
 }
 
-/// Whether these settings use random numbers at all.
+/// Whether these settings need random draws or a list of losses.
 pub(crate) fn impairs(settings: &Settings) -> bool {
     settings.loss != Loss::None
         || !settings.loss_list.is_empty()
@@ -131,20 +132,21 @@ pub(crate) fn impairs(settings: &Settings) -> bool {
         || !settings.jitter.amount.is_zero()
 }
 
-/// Evenly distributed over [0, 1), with the 53 bits that a double holds.
-fn unit(word: u64) -> f64 {
-    (word >> 11) as f64 / (1u64 << 53) as f64
+/// Uniform variate in [0, 1) with the 53 bits of a double.
+fn unit(value: u64) -> f64 {
+    (value >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Standard normal variate from one 64-bit value (Box and Muller 1958). 32 bits a half reach 6.7 standard deviations.
-fn normal(word: u64) -> f64 {
+/// Standard normal variate from one 64-bit value (Box and Muller 1958). The 32 bits of each half reach 6.7 standard
+/// deviations.
+fn normal(value: u64) -> f64 {
     let half = (1u64 << 32) as f64;
-    let radius = ((word >> 32) as f64 + 1.0) / half;
-    let angle = (word & 0xffff_ffff) as f64 / half;
+    let radius = ((value >> 32) as f64 + 1.0) / half;
+    let angle = (value & 0xffff_ffff) as f64 / half;
     (-2.0 * radius.ln()).sqrt() * (core::f64::consts::TAU * angle).cos()
 }
 
-/// One number for each index.
+/// A stream with one random number per index.
 #[derive(Debug)]
 struct Stream {
     rng: ChaCha8Rng,
@@ -161,18 +163,18 @@ impl Stream {
         Self { rng, next: 0 }
     }
 
-    fn word(&mut self, index: u64) -> u64 {
+    fn value(&mut self, index: u64) -> u64 {
         if index != self.next {
-            // Two words of 32 bits an index.
+            // Each index uses two words of 32 bits.
             self.rng.set_word_pos(u128::from(index) * 2);
         }
         self.next = index.wrapping_add(1);
         self.rng.next_u64()
     }
 
-    /// Whether something of this probability happens; what is no probability counts as 0 or 1, whichever is nearer.
+    /// Whether an event of this probability happens. Values outside 0..=1 are clamped.
     fn happens(&mut self, index: u64, probability: f64) -> bool {
-        probability > 0.0 && unit(self.word(index)) < probability
+        probability > 0.0 && unit(self.value(index)) < probability
     }
 }
 

@@ -8,11 +8,11 @@ use scenario::{Overlay, PathSegment, Scenario};
 use units::{Bytes, Rate};
 
 /// IP and TCP headers with timestamps (RFC 7323 appendix A).
-pub(crate) const HEADERS: u32 = 52;
+pub(crate) const HEADER_BYTES: u32 = 52;
 
 /// Sum of the propagation delays from one node to another along the routes; `None` if there is no route.
 pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
-    Some(scenario.way(from, to)?.iter().map(|s| s.settings.delay).sum())
+    Some(scenario.path_segments(from, to)?.iter().map(|s| s.settings.delay).sum())
 }
 
 /// Maximum number of links of a path over the overlay: three relays.
@@ -36,8 +36,8 @@ pub(crate) fn overlay_delay(scenario: &Scenario, overlay: &Overlay, from: usize,
 
 /// Properties of the path at the start of the run; `None` if there is no route, or if a link on the path follows a
 /// trace.
-pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<PathParameters> {
-    let segments = scenario.way(from, to)?;
+pub(crate) fn path_parameters(scenario: &Scenario, from: usize, to: usize) -> Option<PathParameters> {
+    let segments = scenario.path_segments(from, to)?;
     let mtu = segments.iter().map(|s| s.mtu).min()?;
     let mut slowest: Option<(Bytes, Rate)> = None;
     for segment in &segments {
@@ -52,7 +52,7 @@ pub(crate) fn way(scenario: &Scenario, from: usize, to: usize) -> Option<PathPar
         }
     }
     Some(PathParameters {
-        mss: Bytes::new(u64::from(mtu.saturating_sub(HEADERS))),
+        mss: Bytes::new(u64::from(mtu.saturating_sub(HEADER_BYTES))),
         wire: slowest.map_or(Bytes::ZERO, |(wire, _)| wire),
         round_trip: path_delay(scenario, from, to)? + path_delay(scenario, to, from)?,
         rate: slowest.map(|(_, rate)| rate),
@@ -99,10 +99,10 @@ mod tests {
                     delay = \"30ms\"\nbackward.rate = \"1Mb/s\"\n[links.two]\nbetween = [\"b\", \"c\"]\nrate = \"9Mb/s\"\noverhead = \"ip\"\n";
         let scenario = read(text);
         // 1500 B at 9 Mb/s are slower than 1538 B at 10 Mb/s.
-        let there = way(&scenario, 0, 2).unwrap();
-        assert_eq!((there.mss, there.wire), (Bytes::new(1448), Bytes::new(1500)));
-        assert_eq!((there.rate, there.round_trip), (Some(Rate::from_bps(9_000_000)), Duration::from_millis(60)));
-        let back = way(&scenario, 2, 0).unwrap();
+        let forward = path_parameters(&scenario, 0, 2).unwrap();
+        assert_eq!((forward.mss, forward.wire), (Bytes::new(1448), Bytes::new(1500)));
+        assert_eq!((forward.rate, forward.round_trip), (Some(Rate::from_bps(9_000_000)), Duration::from_millis(60)));
+        let back = path_parameters(&scenario, 2, 0).unwrap();
         assert_eq!((back.wire, back.rate), (Bytes::new(1538), Some(Rate::from_bps(1_000_000))));
     }
 }

@@ -4,27 +4,27 @@ use units::{Bytes, Rate};
 
 use crate::Path;
 
-/// The numbers of a value, such as the three of tcp_rmem.
+/// Numbers of a value, such as the three of tcp_rmem.
 pub(super) fn numbers(value: &str) -> Option<Vec<u64>> {
     value.split_whitespace().map(|n| n.parse().ok()).collect()
 }
 
-/// A value of three numbers.
+/// Three numbers of a value.
 pub(super) fn triple(value: &str) -> Option<[u64; 3]> {
     numbers(value)?.try_into().ok()
 }
 
-/// `123 Mb/s`: three digits are as many as a limit by a window holds.
+/// Formats a rate like `123 Mb/s`, with three significant digits.
 pub(super) fn rate(rate: Rate) -> String {
     scaled(rate.as_bps() as f64, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
 }
 
-/// `125 MB`.
+/// Formats bytes like `125 MB`.
 pub(super) fn bytes(bytes: Bytes) -> String {
     scaled(bytes.as_u64() as f64, &["B", "kB", "MB", "GB", "TB"])
 }
 
-/// `100 ms`.
+/// Formats a time like `100 ms`.
 pub(super) fn time(time: Duration) -> String {
     let milliseconds = time.as_secs_f64() * 1e3;
     if milliseconds < 1e3 {
@@ -34,7 +34,7 @@ pub(super) fn time(time: Duration) -> String {
     }
 }
 
-/// `1 Gb/s at 100 ms`.
+/// Formats a path like `1 Gb/s at 100 ms`.
 pub(super) fn path(path: &Path) -> String {
     format!("{} at {}", rate(path.rate), time(path.rtt))
 }
@@ -52,7 +52,7 @@ fn scaled(mut value: f64, units: &[&str]) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// Three significant digits, without zeros at the end.
+/// Formats three significant digits without trailing zeros.
 fn digits(value: f64) -> String {
     let decimals = match value {
         v if v >= 99.95 || v <= 0.0 => 0,
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn quantities_have_three_digits() {
-        let said = |bps| rate(Rate::from_bps(bps));
+        let formatted = |bps| rate(Rate::from_bps(bps));
         assert_eq!(
-            [said(0), said(999), said(123_456_789), said(1_000_000_000), said(1_342_177_280)],
+            [formatted(0), formatted(999), formatted(123_456_789), formatted(1_000_000_000), formatted(1_342_177_280)],
             ["0 b/s", "999 b/s", "123 Mb/s", "1 Gb/s", "1.34 Gb/s"]
         );
         assert_eq!(bytes(Bytes::new(23_375_000)), "23.4 MB");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_shape_has_no_numbers() {
+    fn a_malformed_value_has_no_numbers() {
         assert_eq!(triple("4096\t131072\t6291456"), Some([4096, 131_072, 6_291_456]));
         assert_eq!(triple("4096 131072"), None);
         assert_eq!(numbers("many"), None);

@@ -1,4 +1,4 @@
-//! The delay line: what has left and not yet arrived.
+//! Delay line: segments that have left the link and not yet arrived.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,11 +8,11 @@ use units::Instant;
 
 use crate::train::{Segment, Slot};
 
-/// Segments of one train that arrive within this time are delivered together, at the time of the last of them.
+/// Time within which segments of one train are delivered together, at the arrival of the last of them.
 ///
-/// That is what the interrupt moderation of a network card does to them (Intel's i40e driver: 50 µs by default), so a
-/// real receiver would not tell them apart either. It keeps the super-packets of a fast sender whole: at 20 Gb/s one of
-/// 64 KB passes in 28 µs.
+/// The interrupt moderation of a network card has the same effect (Intel's i40e driver: 50 µs by default), so that a
+/// real receiver could not distinguish the arrivals either. It keeps the super-packets of a fast sender whole: one of
+/// 64 KB takes 28 µs at 20 Gb/s.
 pub const COALESCE: Duration = Duration::from_micros(50);
 
 /// A run of segments in flight.
@@ -24,7 +24,7 @@ pub(crate) struct Flight {
     pub(crate) bytes: u64,
     /// Arrival of the last segment.
     pub(crate) at: Instant,
-    /// Order among those that arrive at the same time.
+    /// Order among flights with equal arrival times.
     sequence: u64,
 }
 
@@ -46,32 +46,32 @@ impl Ord for Flight {
     }
 }
 
-/// A run that may still grow: the last flight in order, and only by the very next segment that leaves.
+/// An open run, to which only the next segment of the same train can be added. It is the last flight in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Open {
     pub(crate) slot: Slot,
-    /// Number of the segment that continues it.
+    /// Number of the segment that can join.
     pub(crate) next: u32,
-    /// Arrival of its last segment so far.
+    /// Arrival of the last segment so far.
     pub(crate) at: Instant,
-    /// Latest arrival that still joins.
+    /// Latest arrival of a joining segment.
     pub(crate) until: Instant,
 }
 
-/// Flights by arrival.
+/// Flights in flight, by arrival time.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
-    /// Those that arrive in the order in which they left: nearly all.
+pub(crate) struct DelayLine {
+    /// Flights that arrive in the order in which they left; nearly all.
     ordered: VecDeque<Flight>,
-    /// Those that arrive before one that left earlier, and those that are held back.
+    /// Flights that are held back, or that arrive before one that left earlier.
     strays: BinaryHeap<Reverse<Flight>>,
-    /// Whether the last of `ordered` may still grow, and until when.
+    /// Open run, which is the last entry of `ordered`.
     open: Option<Open>,
     sequence: u64,
 }
 
-impl Line {
-    /// The next flight, and whether it may still grow.
+impl DelayLine {
+    /// Next flight, and whether its run is open.
     pub(crate) fn next(&self) -> Option<(&Flight, bool)> {
         let open = self.open.is_some() && self.ordered.len() == 1;
         match (self.ordered.front(), self.strays.peek()) {
@@ -82,7 +82,7 @@ impl Line {
         }
     }
 
-    /// Takes the flight that [`Self::next`] shows.
+    /// Removes the flight that [`Self::next`] returns.
     pub(crate) fn take(&mut self) -> Option<Flight> {
         let stray = match (self.ordered.front(), self.strays.peek()) {
             (Some(o), Some(Reverse(s))) => s < o,
@@ -92,17 +92,17 @@ impl Line {
         if stray { self.strays.pop().map(|Reverse(s)| s) } else { self.ordered.pop_front() }
     }
 
-    /// The run that may still grow.
+    /// Open run.
     pub(crate) const fn open(&self) -> Option<&Open> {
         self.open.as_ref()
     }
 
-    /// Nothing joins the last run any more.
+    /// Closes the open run.
     pub(crate) const fn close(&mut self) {
         self.open = None;
     }
 
-    /// A segment that joins the run before it, if it follows it closely enough. `ends` if no other can join after it.
+    /// Adds a segment, which joins the open run if it arrives soon enough. `ends`: no later segment can join it.
     pub(crate) fn push(&mut self, s: Segment, at: Instant, ends: bool) {
         if !self.joins(s, at) {
             self.push_alone(s, at);
@@ -115,7 +115,7 @@ impl Line {
         }
     }
 
-    /// A segment that arrives by itself.
+    /// Adds a segment as a separate flight.
     pub(crate) fn push_alone(&mut self, s: Segment, at: Instant) {
         let flight = self.flight(s, at);
         match self.ordered.back() {
@@ -124,7 +124,7 @@ impl Line {
         }
     }
 
-    /// A segment that is held back: other segments must not queue behind it.
+    /// Adds a held segment; other segments do not queue behind it.
     pub(crate) fn push_held(&mut self, s: Segment, at: Instant) {
         let flight = self.flight(s, at);
         self.strays.push(Reverse(flight));
