@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kernel::{KernelError, Op, Received};
 use units::Instant;
-use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message};
+use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_BYTES_MAX, Message};
 
 use crate::MeasureError;
 
@@ -114,7 +114,7 @@ impl ControlReader {
     pub(crate) fn new(stream: TcpStream, writer: &ControlWriter, already_read: &[u8]) -> Self {
         Self {
             stream,
-            frames: FrameReader::new(HANDSHAKE_MAX),
+            frames: FrameReader::new(HANDSHAKE_BYTES_MAX),
             unread: already_read.iter().copied().collect(),
             peer: Arc::clone(&writer.peer),
             writer: writer.clone(),

@@ -13,7 +13,7 @@ use crate::DelaySummary;
 pub const RELATIVE_ERROR: f64 = 1e-3;
 
 /// Maximum distinguishable delay; longer delays count as this one. One hour is far beyond any Tmax (RFC 6703: 51 s).
-const MAX_NS: u64 = 3_600_000_000_000;
+const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Buckets of an octave: half of the number for three digits (HdrHistogram: 2048 sub-buckets).
 const OCTAVE: u64 = 1024;
@@ -83,7 +83,7 @@ impl DelayHistogram {
 
     /// Counts one delay.
     pub fn record(&mut self, delay: Duration) {
-        self.record_nanos(u64::try_from(delay.as_nanos()).unwrap_or(MAX_NS));
+        self.record_nanos(u64::try_from(delay.as_nanos()).unwrap_or(DELAY_NS_MAX));
     }
 
     /// Counts one delay given in nanoseconds.
@@ -93,7 +93,7 @@ impl DelayHistogram {
 
     /// Counts `count` delays of `ns` nanoseconds.
     pub fn record_many(&mut self, ns: u64, count: u64) {
-        let ns = ns.min(MAX_NS);
+        let ns = ns.min(DELAY_NS_MAX);
         if let Buckets::Few(list) = &mut self.0 {
             if count == 0 || add(list, index_of(ns), count) {
                 return;
@@ -101,7 +101,7 @@ impl DelayHistogram {
             self.0 = Buckets::Many(Box::new(self.whole()));
         }
         if let Buckets::Many(h) = &mut self.0 {
-            // Auto-resize supports any u64 up to MAX_NS; an error would require a 32-bit host without memory.
+            // Auto-resize supports any u64 up to DELAY_NS_MAX; an error would require a 32-bit host without memory.
             let _ = h.record_n(ns, count);
         }
     }
@@ -272,14 +272,21 @@ mod tests {
     #[test]
     fn a_list_of_few_buckets_equals_all_buckets() {
         let delays = |n: u64| {
-            (0..n).map(|i| i * i % 7_919 * 10_u64.pow((i % 7) as u32) + i).chain([0, 1, 2047, 2048, MAX_NS, u64::MAX])
+            (0..n).map(|i| i * i % 7_919 * 10_u64.pow((i % 7) as u32) + i).chain([
+                0,
+                1,
+                2047,
+                2048,
+                DELAY_NS_MAX,
+                u64::MAX,
+            ])
         };
         // Numbers of delays below and above the capacity of the list, and a count above that of a list entry.
         for (n, many) in [(300, 1), (3_000, 70_000), (100_000, 1)] {
             let (mut ours, mut exact) = (DelayHistogram::new(), all_buckets());
             for ns in delays(n) {
                 ours.record_nanos(ns);
-                exact.record(ns.min(MAX_NS)).unwrap();
+                exact.record(ns.min(DELAY_NS_MAX)).unwrap();
             }
             ours.record_many(5_000, many);
             exact.record_n(5_000, many).unwrap();

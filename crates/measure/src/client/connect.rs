@@ -198,7 +198,7 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
                 return Err(MeasureError::ServerKey(peer));
             }
             wire::validate_plan(&plan)?;
-            reader.set_message_size_max(wire::SESSION_MAX);
+            reader.set_message_size_max(wire::SESSION_BYTES_MAX);
             Ok(Opened::Native(Box::new(Session {
                 address: target,
                 local,

@@ -156,7 +156,7 @@ fn echoes_hello(
     let half = stream.try_clone().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
     let writer = ControlWriter::new(half, &peer);
     let mut reader = ControlReader::new(stream, &writer, &[]);
-    let fill = "-".repeat((2 * mss as usize).min(wire::HELLO_FILL_MAX));
+    let fill = "-".repeat((2 * mss as usize).min(wire::HELLO_FILL_BYTES_MAX));
     writer.send_raw(HELLO)?;
     let software = format!("longhaul {VERSION}");
     writer.send(&Message::Hello {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use estimate::probe::Departure;
 use units::{Instant, Rate};
-use wire::{MAX_TRAIN, Message, ProbeDeparture};
+use wire::{Message, ProbeDeparture, TRAIN_PACKETS_MAX};
 
 use super::port::{Arrival, Port};
 use super::{SETTLE_MAX, TRAIN_DURATION_MAX};
@@ -76,7 +76,7 @@ impl Responder {
             self.port.send_back(header, arrival.bytes)?;
             return Ok(());
         }
-        if u32::from(header.index) >= MAX_TRAIN {
+        if u32::from(header.index) >= TRAIN_PACKETS_MAX {
             return Ok(());
         }
         self.last_arrival = kernel::now();

@@ -8,7 +8,7 @@ use results::{BufferGrant, Direction, EndRecord, Record, Role, StartRecord, Stre
 use units::{Bytes, Rate};
 use wire::SideStream;
 use wire::thrulay::{
-    MAX_REPORT, ReadReport, UdpAnswer, UdpTerms, encode_end, parse_udp_response, rate_per_1000s, read_report,
+    REPORT_BYTES_MAX, ReadReport, UdpAnswer, UdpTerms, encode_end, parse_udp_response, rate_per_1000s, read_report,
 };
 
 use super::follow::{self, Outcome, Watch};
@@ -207,7 +207,7 @@ fn request_report(agreed: &AgreedTest, sent: u64) -> Result<ReadReport, MeasureE
     text::send(&agreed.control, &peer, &encode_end(sent))?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
     let (mut got, mut chunk) = (Vec::new(), [0; 4096]);
-    while got.len() < MAX_REPORT {
+    while got.len() < REPORT_BYTES_MAX {
         match kernel::read_some(&agreed.control, &mut chunk)? {
             Received::Bytes(n) => got.extend_from_slice(&chunk[..n]),
             Received::End => break,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use results::{Direction, TestPlan};
 use testbed::Served;
-use wire::{Frame, FrameReader, GREETING, HELLO, Message, SESSION_MAX};
+use wire::{Frame, FrameReader, GREETING, HELLO, Message, SESSION_BYTES_MAX};
 
 use crate::LOCAL;
 
@@ -28,7 +28,7 @@ impl Peer {
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting, GREETING);
-        Self { stream, frames: FrameReader::new(SESSION_MAX), unread: Vec::new(), received: Vec::new() }
+        Self { stream, frames: FrameReader::new(SESSION_BYTES_MAX), unread: Vec::new(), received: Vec::new() }
     }
 
     /// Sends bytes. Returns `false` if the server has closed.

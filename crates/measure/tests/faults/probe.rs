@@ -14,7 +14,7 @@ use measure::probe::{Bounds, ProbeOptions, Prober, Run};
 use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Served, client_options, plan};
-use wire::{Frame, FrameReader, GREETING, Message, SESSION_MAX};
+use wire::{Frame, FrameReader, GREETING, Message, SESSION_BYTES_MAX};
 
 use crate::{LOCAL, STEP_TIMEOUT, serve};
 
@@ -62,7 +62,7 @@ fn rewrite_messages(mut server: TcpStream, mut client: TcpStream, rewrite: Rewri
     let mut greeting = [0; GREETING.len()];
     server.read_exact(&mut greeting).unwrap();
     client.write_all(&greeting).unwrap();
-    let (mut frames, mut chunk) = (FrameReader::new(SESSION_MAX), vec![0; 65_536]);
+    let (mut frames, mut chunk) = (FrameReader::new(SESSION_BYTES_MAX), vec![0; 65_536]);
     while let Ok(read @ 1..) = server.read(&mut chunk) {
         let mut unread = &chunk[..read];
         while !unread.is_empty() {
