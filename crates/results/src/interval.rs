@@ -86,7 +86,7 @@ pub struct CpuUse {
 pub struct UdpInterval {
     /// Datagrams received, without duplicates.
     pub received: u64,
-    /// Datagrams with a sequence number below the highest received one that had not arrived at the end of the interval.
+    /// Increase of the number of missing datagrams: those below the highest received sequence number without arrival.
     pub lost: u64,
     /// Copies of datagrams that were already received.
     pub duplicates: u64,

@@ -51,7 +51,7 @@ pub struct TuneStart {
     pub version: String,
     /// Subcommand of `longhaul tune`.
     pub command: TuneCommand,
-    /// Inode number of the inspected network namespace.
+    /// Cookie of the inspected network namespace (SO_NETNS_COOKIE), unique until the machine reboots.
     pub namespace: u64,
     /// Whether the namespace is the initial one of the machine. Some settings do not exist in that of a container or a
     /// lab.
