@@ -216,7 +216,7 @@ pub(crate) struct TestOptions {
     pub(crate) grace: Duration,
 
     /// Socket buffer size at both ends (SO_SNDBUF, SO_RCVBUF) [default: the kernel's autotuning].
-    #[arg(long, short, value_name = "BYTES", value_parser = bytes(1..=wire::MAX_WINDOW_BYTES), help_heading = "Socket")]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(1..=wire::WINDOW_BYTES_MAX), help_heading = "Socket")]
     pub(crate) window: Option<Bytes>,
     /// Congestion control of the sender [default: that of the sending host].
     #[arg(long, short = 'C', value_name = "NAME", help_heading = "Socket")]
@@ -246,7 +246,7 @@ pub(crate) struct TestOptions {
 
     /// Length of a reporting interval.
     #[arg(long, short, value_name = "TIME", default_value = "1s",
-        value_parser = seconds_from(Duration::from_nanos(wire::MIN_INTERVAL_NS)), help_heading = "Output")]
+        value_parser = seconds_from(Duration::from_nanos(wire::INTERVAL_NS_MIN)), help_heading = "Output")]
     pub(crate) interval: Duration,
     /// Print the summary only, without the live view and the intervals.
     #[arg(long, short, help_heading = "Output")]
@@ -324,9 +324,9 @@ pub(crate) struct GenerateOptions {
     pub(crate) directory: PathBuf,
 }
 
-/// Reader of a number of streams, 1 to [`wire::MAX_STREAMS`] in each direction.
+/// Reader of a number of streams, 1 to [`wire::STREAMS_MAX`] in each direction.
 pub(crate) fn streams() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(wire::MAX_STREAMS))
+    clap::value_parser!(u32).range(1..=i64::from(wire::STREAMS_MAX))
 }
 
 /// Reader of a maximum segment size within the range that Linux accepts for TCP_MAXSEG.

@@ -148,9 +148,9 @@ fn rate(options: &TestOptions) -> anyhow::Result<Option<Rate>> {
 /// Size of a block or datagram; its range depends on the transport.
 fn block(requested: Option<Bytes>, transport: Transport, paced: Option<Rate>) -> anyhow::Result<Bytes> {
     let (default, min, max, what) = match transport {
-        Transport::Tcp => (tcp_block(paced), wire::BLOCK_HEADER_BYTES as u64, wire::MAX_BLOCK_BYTES, "a TCP block"),
+        Transport::Tcp => (tcp_block(paced), wire::BLOCK_HEADER_BYTES as u64, wire::BLOCK_BYTES_MAX, "a TCP block"),
         Transport::UdpConstant | Transport::UdpPoisson | Transport::Probe => {
-            (UDP_PAYLOAD, wire::DATAGRAM_HEADER_BYTES as u64, wire::MAX_DATAGRAM_BYTES, "a datagram's payload")
+            (UDP_PAYLOAD, wire::DATAGRAM_HEADER_BYTES as u64, wire::DATAGRAM_BYTES_MAX, "a datagram's payload")
         }
     };
     let size = requested.unwrap_or(default);

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, SocketAddr};
 
-/// The address that a person knows: IPv4-mapped IPv6 addresses of a dual-stack socket become IPv4; others keep their scope.
+/// Address for display: an IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4; others keep their scope.
 pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     match plain_ip(address.ip()) {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
@@ -8,7 +8,7 @@ pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// As [`plain`], without port.
+/// IP address for display: an IPv4-mapped IPv6 address becomes IPv4.
 pub(crate) fn plain_ip(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),

@@ -1,4 +1,4 @@
-//! The control connection: messages and clock exchanges, apart from the bulk data.
+//! Control connection: messages and clock exchanges, separate from the bulk data.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -8,35 +8,35 @@ use std::time::Duration;
 
 use kernel::{KernelError, Op, Received};
 use units::Instant;
-use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_MAX, Message};
+use wire::{ClockPing, ClockPong, Frame, FrameReader, HANDSHAKE_BYTES_MAX, Message};
 
 use crate::MeasureError;
 
-/// How long a peer may stay silent on the control connection while a session runs. The client pings at least every
-/// second and the server answers, so that this is twenty pings lost in a row; a killed peer never holds the other end longer.
+/// Time without a message after which a peer on the control connection counts as dead during a session. The client
+/// pings at least once a second and the server answers, so 20 consecutive pings are missing.
 pub const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a handshake step may take: five round trips of one second, or a slow typist.
+/// Time limit of a handshake step: several round trips of one second, or a slow typist.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest that a write to the control connection may wait for the peer to read.
+/// Maximum time that a write to the control connection waits for the peer to read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Samples sent in one message: some 80 kB of JSON.
+/// Maximum number of samples in one message: about 80 kB of JSON.
 pub(crate) const SAMPLES_IN_MESSAGE: usize = 1024;
 
-/// What arrives on the control connection.
+/// Input from the control connection.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// A message, and when its last byte arrived.
+    /// A message with the arrival time of its last byte.
     Message(Box<Message>, Instant),
-    /// The answer to a clock ping, and when it arrived.
+    /// The answer to a clock ping with its arrival time.
     Pong(ClockPong, Instant),
-    /// A clock ping, already answered.
+    /// A clock ping, which has been answered.
     Pinged,
 }
 
-/// The writing half; cheap to clone, one message at a time.
+/// Writing half; cheap to clone. It sends one message at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct ControlWriter {
     stream: Arc<Mutex<TcpStream>>,
@@ -47,7 +47,7 @@ impl ControlWriter {
     pub(crate) fn new(stream: TcpStream, peer: &str) -> Self {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT));
-        // A write that waits for a peer that is gone ends with the silence, not after it.
+        // A write to a dead peer fails together with the silence timeout.
         kernel::set_user_timeout(&stream, PEER_TIMEOUT);
         Self { stream: Arc::new(Mutex::new(stream)), peer: peer.into() }
     }
@@ -57,19 +57,19 @@ impl ControlWriter {
         self.write(|| bytes)
     }
 
-    /// Smallest round trip that the kernel has seen on the connection, its set-up included.
+    /// Minimum round trip of the connection by the kernel, including its set-up.
     pub(crate) fn kernel_round_trip(&self) -> Option<Duration> {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         kernel::tcp_state(&*stream).ok()?.min_rtt_ns.map(Duration::from_nanos)
     }
 
-    /// This is a session's control connection, which shall not wait behind the load in this host's queues. Data
-    /// connections speak the same language while they join, and must not.
+    /// Marks the control connection of a session, whose packets must not wait behind the load in the queues of this
+    /// host. Data connections use the same protocol while they join, but without this priority.
     pub(crate) fn prioritise(&self) {
         kernel::set_control_priority(&self.stream.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Bytes that are no frame: the hello in front of all frames.
+    /// Sends bytes outside a frame: the hello before all frames.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> Result<(), MeasureError> {
         self.write(|| bytes.to_vec())
     }
@@ -85,21 +85,22 @@ impl ControlWriter {
         })
     }
 
-    /// `bytes` is called with the connection in hand, so that a send time in it is not older than the wait for it.
+    /// Calls `bytes` after it has locked the connection, so that a time of transmission in it excludes the wait for the
+    /// lock.
     fn write(&self, bytes: impl FnOnce() -> Vec<u8>) -> Result<(), MeasureError> {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out: &TcpStream = &stream;
         out.write_all(&bytes()).map_err(|e| KernelError::new(Op::Send, &self.peer, e).into())
     }
 
-    /// Ends both halves; a reader that waits wakes up.
+    /// Closes both halves; a waiting reader wakes up.
     pub(crate) fn shutdown(&self) {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = stream.shutdown(Shutdown::Both);
     }
 }
 
-/// The reading half.
+/// Reading half.
 #[derive(Debug)]
 pub(crate) struct ControlReader {
     stream: TcpStream,
@@ -113,24 +114,24 @@ impl ControlReader {
     pub(crate) fn new(stream: TcpStream, writer: &ControlWriter, already_read: &[u8]) -> Self {
         Self {
             stream,
-            frames: FrameReader::new(HANDSHAKE_MAX),
+            frames: FrameReader::new(HANDSHAKE_BYTES_MAX),
             unread: already_read.iter().copied().collect(),
             peer: Arc::clone(&writer.peer),
             writer: writer.clone(),
         }
     }
 
-    /// The session is accepted: messages of up to `max` bytes are allowed from now on.
-    pub(crate) fn accept_messages_of(&mut self, max: usize) {
+    /// Sets the maximum message size in bytes after the session is accepted.
+    pub(crate) fn set_message_size_max(&mut self, max: usize) {
         self.frames.set_max(max);
     }
 
-    /// Bytes that arrived behind the last frame.
+    /// Whether bytes arrived behind the last frame.
     pub(crate) fn has_unread(&self) -> bool {
         !self.unread.is_empty() || self.frames.buffered() > 0
     }
 
-    /// The next message; pings are answered, other clock frames ignored.
+    /// Returns the next message; pings are answered, other clock frames ignored.
     pub(crate) fn message(&mut self, deadline: Instant, during: &'static str) -> Result<Message, MeasureError> {
         loop {
             if let Incoming::Message(m, _) = self.next(deadline, during)? {
@@ -139,9 +140,9 @@ impl ControlReader {
         }
     }
 
-    /// The next frame, waiting at most until `deadline`.
+    /// Returns the next frame by `deadline`.
     pub(crate) fn next(&mut self, deadline: Instant, during: &'static str) -> Result<Incoming, MeasureError> {
-        let begin = kernel::now();
+        let start = kernel::now();
         loop {
             let received = kernel::now();
             while !self.unread.is_empty() {
@@ -152,7 +153,7 @@ impl ControlReader {
                 }
             }
             if received >= deadline {
-                let after = deadline.saturating_since(begin);
+                let after = deadline.saturating_since(start);
                 return Err(MeasureError::Silent { peer: self.peer.to_string(), after, during });
             }
             kernel::wait(&self.stream, false, deadline.saturating_since(received))?;
@@ -179,8 +180,8 @@ impl ControlReader {
         }
     }
 
-    /// Reads in a thread of its own until the connection ends or the peer is silent for [`PEER_TIMEOUT`]; each frame, and
-    /// at last the error, goes to `out`.
+    /// Starts a thread that reads until the connection ends or the peer is silent for [`PEER_TIMEOUT`], and passes each
+    /// frame and the final error to `out`.
     pub(crate) fn spawn(
         mut self,
         out: impl Fn(Result<Incoming, MeasureError>) + Send + 'static,

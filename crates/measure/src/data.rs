@@ -1,4 +1,4 @@
-//! What both ends do with a data connection before the load: options, and reading back what was granted.
+//! Data connections before the load: socket options, and the values that the kernel granted.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -8,12 +8,12 @@ use units::{Bytes, Rate};
 
 use crate::address;
 
-/// The socket options that a plan asks of `end` for a stream in `direction`.
+/// Socket options that a plan requests of `end` for a stream in `direction`.
 pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOptions {
     let sends = direction.sender() == end;
     DataOptions {
         window: plan.window_bytes.map(Bytes::new),
-        // The plan is the wish of the client's user; the server's kernel has limits of its own.
+        // The plan comes from the client's user; the limits of the server's kernel still apply.
         beyond_limits: end == End::Client,
         congestion_control: plan.congestion_control.clone().filter(|_| sends),
         pacing: plan.rate_bps.map(Rate::from_bps).filter(|_| sends),
@@ -22,7 +22,7 @@ pub(crate) fn options(plan: &TestPlan, end: End, direction: Direction) -> DataOp
     }
 }
 
-/// Buffers as asked and granted.
+/// Requested and granted buffer sizes.
 pub(crate) fn grant(socket: &TcpStream, plan: &TestPlan) -> Result<BufferGrant, KernelError> {
     let b = kernel::buffers(socket)?;
     Ok(BufferGrant {
@@ -32,7 +32,7 @@ pub(crate) fn grant(socket: &TcpStream, plan: &TestPlan) -> Result<BufferGrant, 
     })
 }
 
-/// A data connection as the client sees it. `ends` are the addresses of client and server.
+/// Describes a data connection of the client. `ends` are the addresses of client and server.
 pub(crate) fn describe(
     socket: &TcpStream,
     plan: &TestPlan,

@@ -3,7 +3,7 @@ use std::time::Duration;
 use kernel::KernelError;
 use wire::{FrameError, Message, MessageError, PlanError, RefuseCode};
 
-/// Why a test could not be made or was broken off.
+/// Reason why a test could not start or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
@@ -16,89 +16,89 @@ pub enum MeasureError {
     /// The name has no address of the wanted family.
     #[error("{host} has no {family} address: {detail}")]
     Resolve {
-        /// As the user gave it.
+        /// Name as given by the user.
         host: String,
         /// `IPv4`, `IPv6` or `IP`.
         family: &'static str,
-        /// What the resolver said.
+        /// Error of the resolver.
         detail: String,
     },
-    /// A link-local address of which the device is not named.
+    /// A link-local address without the name of its device.
     #[error("{0} is link-local and needs the device of this host that it is behind: {0}%device, as in {0}%eth0")]
     NeedsDevice(std::net::IpAddr),
-    /// The peer answers, but not as longhaul or thrulay do.
+    /// The peer responds, but not with the protocol of longhaul or thrulay.
     #[error("{address} is not a longhaul or thrulay server: {detail}")]
     NotAServer {
-        /// Who was asked.
+        /// Address of the peer.
         address: String,
-        /// What it sent or did.
+        /// Observed response or error.
         detail: String,
     },
-    /// The server turned the client away in its greeting.
+    /// The server rejected the client in its greeting.
     #[error("{address} refuses: {reason}")]
     Rejected {
-        /// Who refused.
+        /// Address of the server.
         address: String,
-        /// Its words.
+        /// Reason given by the server.
         reason: String,
     },
     /// The server refused the session.
     #[error("{address} refuses ({code}): {reason}")]
     Refused {
-        /// Who refused.
+        /// Address of the server.
         address: String,
-        /// Its code.
+        /// Code given by the server.
         code: RefuseCode,
-        /// Its words.
+        /// Reason given by the server.
         reason: String,
     },
-    /// The peer sent what the protocol does not allow here.
+    /// The peer violated the protocol.
     #[error("{peer} broke the protocol: {detail}")]
     Protocol {
-        /// Which end.
+        /// Name or address of the peer.
         peer: String,
-        /// What was wrong.
+        /// Description of the violation.
         detail: String,
     },
     /// The peer closed the connection.
     #[error("{peer} closed the connection {during}")]
     Closed {
-        /// Which end.
+        /// Name or address of the peer.
         peer: String,
-        /// In which phase.
+        /// Phase of the test.
         during: &'static str,
     },
-    /// The peer no longer answers.
+    /// The peer stopped responding.
     #[error("{peer} sent nothing for {:.0} s {during}", .after.as_secs_f64())]
     Silent {
-        /// Which end.
+        /// Name or address of the peer.
         peer: String,
-        /// How long it was waited.
+        /// Time without a message.
         after: Duration,
-        /// In which phase.
+        /// Phase of the test.
         during: &'static str,
     },
-    /// The server is there, but datagrams do not pass.
+    /// The server responds on TCP, but no UDP datagram passes.
     #[error(
         "no answer on UDP port {} of {} for {} s, while its TCP port answers: is UDP filtered on the way?",
         .server.port(), .server.ip(), .after.as_secs()
     )]
     UdpBlocked {
-        /// Where they were sent.
+        /// Destination of the datagrams.
         server: std::net::SocketAddr,
-        /// How long.
+        /// Time without an answer.
         after: Duration,
     },
-    /// The server holds no or another pre-shared key.
+    /// The server holds no pre-shared key or another one.
     #[error("{0} does not hold the same pre-shared key (--key-file)")]
     ServerKey(String),
-    /// The server wants a pre-shared key.
+    /// The server requires a pre-shared key.
     #[error("{0} requires a pre-shared key; give it with --key-file")]
     KeyRequired(String),
-    /// The user stopped before there was anything to report.
+    /// The user stopped the test before it had a result.
     #[error("stopped before the test began")]
     Interrupted,
-    /// What the other end cannot do.
+    /// The other end does not support the request.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -108,7 +108,7 @@ impl MeasureError {
         Self::Protocol { peer: peer.to_string(), detail: detail.to_string() }
     }
 
-    /// A message that does not belong here; a refusal keeps its code and words.
+    /// Converts a message that the current state does not accept; a refusal keeps its code and reason.
     pub(crate) fn unexpected(peer: &str, message: Message) -> Self {
         match message {
             Message::Refuse { code, reason } => Self::Refused { address: peer.to_owned(), code, reason },

@@ -1,12 +1,12 @@
-//! The drivers of the bulk test: `serve` and `test`, with their own threads, sockets and clocks.
+//! Drivers of the bulk test, `serve` and `test`, with their threads, sockets and clocks.
 //!
-//! A test has one control connection and one data connection per stream. The control connection carries the handshake,
-//! clock exchanges, interval reports and the final report, so that none of them waits behind the load. Logic is in
-//! `estimate` (what follows from samples) and `wire` (what bytes mean); system calls are in `kernel`.
+//! A test has one control connection and one data connection for each stream. The control connection carries the
+//! handshake, clock exchanges, interval reports and the final report, so that none of them waits behind the load. The
+//! logic is in `estimate` (statistics of samples) and `wire` (encodings); system calls are in `kernel`.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "each state takes some messages; every other, of this or a later version, breaks the protocol"
+    reason = "each state accepts some messages; any other message violates the protocol"
 )]
 
 mod address;

@@ -1,6 +1,6 @@
 use crate::MeasureError;
 
-/// Bytes from the operating system's generator, for nonces and session names.
+/// Random bytes from the operating system, for nonces and session identifiers.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], MeasureError> {
     let mut out = [0; N];
     getrandom::fill(&mut out)

@@ -1,13 +1,14 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The wall clock's time in RFC 3339, to the millisecond; a label, never a measure.
+/// Current UTC time by the wall clock in RFC 3339, to the millisecond. It is a label, not for the measurement of
+/// durations.
 pub fn now() -> String {
     let (seconds, nanos) = kernel::utc_seconds();
     at(seconds, nanos)
 }
 
-/// The same of another time, since 1970; nothing beyond the year 9999.
+/// UTC time in RFC 3339, to the millisecond, from the time since 1970; empty after the year 9999.
 pub fn at(seconds: u64, nanos: u32) -> String {
     i64::try_from(seconds)
         .ok()

@@ -1,12 +1,14 @@
-//! What a test says, against what is known of the network from outside.
+//! Results of tests compared with independent knowledge of the network.
 //!
-//! Tolerances hold on a loaded machine with two cores; each says why it is as wide as it is.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+//! The tolerances hold on a loaded machine with two cores; each has its reason beside it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "the helpers belong to the tests")]
 
 #[path = "truth/counts.rs"]
 mod counts;
 #[path = "truth/delay.rs"]
 mod delay;
+#[path = "truth/fair_queueing.rs"]
+mod fair_queueing;
 #[path = "truth/limits.rs"]
 mod limits;
 #[path = "truth/pacing.rs"]
@@ -15,25 +17,23 @@ mod pacing;
 mod path_mtu;
 #[path = "truth/rate.rs"]
 mod rate;
-#[path = "truth/turns.rs"]
-mod turns;
 
 use std::time::Duration;
 
 use results::{Completion, TestPlan};
 use testbed::{Lan, Outcome, Served, client_options, run_test, server_options};
 
-/// Runs a test across `lan` that is expected to succeed.
+/// Runs a test across `lan` that must succeed.
 fn complete(lan: &Lan, plan: TestPlan) -> Outcome {
     let served = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
-    // The load, the idle clock exchanges around it, and ten times as long again for a loaded machine.
+    // The load, the clock exchanges before and after it, and ten times that for a loaded machine.
     let limit = Duration::from_secs(20) + Duration::from_nanos(plan.duration_ns.unwrap_or(0)) * 2;
     let outcome = run_test(&lan.client, client_options(lan.server_ip(), served.port(), plan), limit).unwrap();
     assert_eq!(outcome.end.completion, Completion::Complete, "{:?}", outcome.end.warnings);
     outcome
 }
 
-/// Seconds of a duration in nanoseconds, for messages.
+/// Milliseconds of a duration in nanoseconds, for messages.
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }

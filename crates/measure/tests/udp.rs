@@ -1,5 +1,5 @@
-//! UDP tests from end to end over loopback, and against what nftables counted.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+//! UDP tests from end to end over loopback, compared with the counts of nftables.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "the helpers belong to the tests")]
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -15,13 +15,13 @@ use wire::UdpControl;
 
 struct Running {
     port: u16,
-    asked: Arc<AtomicUsize>,
+    stop_requests: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.asked.store(2, Ordering::Relaxed);
+        self.stop_requests.store(2, Ordering::Relaxed);
         if let Some(t) = self.thread.take() {
             t.join().unwrap();
         }
@@ -47,17 +47,17 @@ fn serve(bind: Option<IpAddr>, max_rate: Option<Rate>) -> Running {
     };
     let server = Server::bind(options).unwrap();
     let port = server.local_addr().unwrap().port();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let flag = Arc::clone(&asked);
+    let stop_requests = Arc::new(AtomicUsize::new(0));
+    let flag = Arc::clone(&stop_requests);
     let thread = std::thread::spawn(move || server.run(&|| flag.load(Ordering::Relaxed)).unwrap());
-    Running { port, asked, thread: Some(thread) }
+    Running { port, stop_requests, thread: Some(thread) }
 }
 
 fn v4() -> Option<IpAddr> {
     Some(Ipv4Addr::LOCALHOST.into())
 }
 
-/// Half a second of 1000-byte datagrams, one per millisecond.
+/// Datagrams of 1000 bytes for 500 ms, one per millisecond.
 fn plan(transport: Transport, directions: &[Direction]) -> TestPlan {
     TestPlan {
         transport,
@@ -118,7 +118,7 @@ fn both_directions_at_once_lose_nothing_over_loopback() {
     let (records, end) = test("127.0.0.1", server.port, p);
     for direction in [Direction::Up, Direction::Down] {
         let u = udp(&end, direction);
-        // It never sends more than the rate says; a host that stalls leaves departures out, and must say so.
+        // The stream never exceeds its rate; a stalled host omits departures and reports that.
         let stalled = end.warnings.iter().any(|w| w.contains("fell behind"));
         assert!(u.sent <= 1000 && (u.sent >= 900 || stalled), "{u:?} {:?}", end.warnings);
         assert_eq!((u.lost, u.duplicates, u.reordered), (0, 0, 0), "{u:?}");
@@ -128,7 +128,7 @@ fn both_directions_at_once_lose_nothing_over_loopback() {
         assert!(stalled || d.throughput_bps.abs_diff(16_000_000) < 2_000_000, "{}", d.throughput_bps);
         let one_way = d.one_way.as_ref().unwrap();
         assert_eq!(one_way.count, u.received);
-        // Loopback takes microseconds; the clocks are one clock, known to within the bound.
+        // Loopback takes microseconds; both ends use one clock, known within the bound.
         assert!(one_way.p50_ns.unsigned_abs() < one_way.bound_ns + 2_000_000, "{one_way:?}");
         let of = |role| intervals(&records, direction, role);
         let received: u64 = of(Role::Receiver).iter().map(|r| r.udp.as_ref().unwrap().received).sum();
@@ -160,7 +160,7 @@ fn ipv6_and_mapped_ipv4_reach_a_server_on_all_addresses() {
 }
 
 #[test]
-fn an_amount_of_data_arrives_to_the_byte() {
+fn a_data_amount_arrives_exactly() {
     let server = serve(v4(), None);
     let p = TestPlan {
         duration_ns: None,
@@ -176,7 +176,7 @@ fn an_amount_of_data_arrives_to_the_byte() {
 }
 
 #[test]
-fn a_server_grants_less_than_asked_and_says_so() {
+fn a_server_reports_reduced_terms() {
     let server = serve(v4(), Some(Rate::from_bps(2_000_000)));
     let (records, end) = test("127.0.0.1", server.port, plan(Transport::UdpConstant, &[Direction::Up]));
     let Record::Start(start) = &records[0] else { panic!("no start") };
@@ -193,7 +193,7 @@ fn a_rate_is_required() {
 }
 
 #[test]
-fn strangers_get_no_answer_even_while_a_test_runs() {
+fn unknown_clients_get_no_answer_during_a_test() {
     let server = serve(v4(), None);
     let port = server.port;
     let stranger = std::thread::spawn(move || {
@@ -207,7 +207,7 @@ fn strangers_get_no_answer_even_while_a_test_runs() {
             for datagram in [&control[..], &proof[..], b"noise", &[b'2'; 1448]] {
                 socket.send(datagram).unwrap();
             }
-            assert!(socket.recv(&mut [0; 2000]).is_err(), "a stranger was answered");
+            assert!(socket.recv(&mut [0; 2000]).is_err(), "an unknown client was answered");
         }
     });
     let (_, end) = test("127.0.0.1", server.port, plan(Transport::UdpConstant, &[Direction::Up, Direction::Down]));
@@ -216,7 +216,7 @@ fn strangers_get_no_answer_even_while_a_test_runs() {
     stranger.join().unwrap();
 }
 
-/// Runs the test of that name again in a network namespace of its own; tells whether this is that run.
+/// Runs the named test again in a network namespace of its own. Returns whether the current process is that run.
 fn in_namespace(name: &str) -> bool {
     if std::env::var_os("LONGHAUL_TEST_NETNS").is_some() {
         run("ip", &["link", "set", "lo", "up"]);
@@ -245,22 +245,22 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The packets that each counter of the ruleset has seen.
+/// Packets counted by each counter of the ruleset.
 fn counted() -> Vec<u64> {
     let rules = run("nft", &["list", "ruleset"]);
     rules.split("counter packets ").skip(1).map(|c| c.split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
 #[test]
-fn losses_are_those_that_nftables_counted() {
-    if !in_namespace("losses_are_those_that_nftables_counted") {
+fn losses_equal_the_drops_of_nftables() {
+    if !in_namespace("losses_equal_the_drops_of_nftables") {
         return;
     }
     let server = serve(v4(), None);
     run("nft", &["add", "table", "inet", "t"]);
     run("nft", &["add", "chain", "inet", "t", "c", "{ type filter hook input priority 0; }"]);
     for (port, every) in [("dport", 10), ("sport", 7)] {
-        // Only bulk datagrams: the address validation's 40 bytes pass.
+        // Only bulk datagrams match: the address validation's datagrams of 40 bytes pass.
         let rule = format!("udp {port} {} udp length > 100 numgen inc mod {every} 0 counter drop", server.port);
         run("nft", &[&format!("add rule inet t c {rule}")]);
     }
@@ -268,15 +268,15 @@ fn losses_are_those_that_nftables_counted() {
     for (direction, every, dropped) in [(Direction::Up, 10, counted()[0]), (Direction::Down, 7, counted()[1])] {
         let u = udp(&end, direction);
         assert_eq!(u.lost, dropped, "{u:?}");
-        // The first of each ten is dropped.
+        // The rule drops the first of each ten datagrams.
         assert_eq!(u.lost, u.sent.div_ceil(every), "{u:?}");
-        assert_eq!(u.loss_runs, [(1, u.lost)].into(), "never two in a row");
+        assert_eq!(u.loss_runs, [(1, u.lost)].into(), "all losses are single");
     }
 }
 
 #[test]
-fn a_path_without_udp_is_named_within_seconds() {
-    if !in_namespace("a_path_without_udp_is_named_within_seconds") {
+fn a_path_without_udp_is_reported_within_seconds() {
+    if !in_namespace("a_path_without_udp_is_reported_within_seconds") {
         return;
     }
     let server = serve(v4(), None);

@@ -41,8 +41,8 @@ pub fn write_control(start: &CcStart, control: &CcControl, out: &mut impl Write)
     if let Some(connections) = control.connections {
         writeln!(out, "  {:<18} about {connections}", "connections")?;
     }
-    let who = if control.unprivileged { "all users" } else { "users with CAP_NET_ADMIN" };
-    if control.available { writeln!(out, "  {:<18} {who}", "usable by") } else { Ok(()) }
+    let users = if control.unprivileged { "all users" } else { "users with CAP_NET_ADMIN" };
+    if control.available { writeln!(out, "  {:<18} {users}", "usable by") } else { Ok(()) }
 }
 
 fn state(start: &CcStart, control: &CcControl) -> String {
@@ -67,7 +67,7 @@ fn span(seconds: f64) -> String {
 }
 
 fn describe(control: &CcControl) -> String {
-    let words: Vec<String> =
+    let parameters: Vec<String> =
         control.parameters.iter().map(|p| format!("{}={}", printable(&p.key), printable(&p.value))).collect();
-    words.join(" ")
+    parameters.join(" ")
 }

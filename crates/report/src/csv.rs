@@ -1,6 +1,6 @@
-//! One comma-separated row per interval record and stream, and one for all streams of the record together.
+//! One comma-separated row for each interval record and stream, and one for the sum of the record's streams.
 //!
-//! The unit is the last part of each column's name. A cell is empty where nothing was measured.
+//! The last part of a column's name is the unit. An empty cell means that the value was not measured.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use results::{Decomposition, DelaySummary, IntervalRecord, LimitVerdict, OneWayD
 
 use crate::summary;
 
-/// The columns, group by group as [`Cells`] fills them; `csv` refuses a row of any other length.
+/// Columns in the order of [`Cells`]; `csv` rejects a row of another length.
 const COLUMNS: [&str; 8] = [
     "test_id end direction role interval start_s end_s stream bytes throughput_bps retransmits",
     "block_rtt_count block_rtt_min_ns block_rtt_p25_ns block_rtt_p50_ns block_rtt_p75_ns block_rtt_p90_ns \
@@ -87,7 +87,7 @@ impl<W: Write> CsvReport<W> {
     }
 }
 
-/// The cells of one row, in the order of the columns.
+/// Cells of one row, in the order of the columns.
 struct Cells(Vec<String>);
 
 impl Cells {

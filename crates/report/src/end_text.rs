@@ -11,14 +11,14 @@ use crate::closing::write_closing;
 use crate::sheet::Sheet;
 use crate::summary::{self, StageQuantile, bytes, finite, nanos, percent, rate, ratio, seconds, signed_nanos};
 
-/// Maximum number of loss episodes that are listed.
-const EPISODES_LISTED: usize = 8;
+/// Maximum number of loss episodes in the list.
+const EPISODES_LISTED_MAX: usize = 8;
 
-/// Maximum number of streams that are listed.
-const STREAMS_LISTED: usize = 16;
+/// Maximum number of streams in the list.
+const STREAMS_LISTED_MAX: usize = 16;
 
 /// Width of the bar of a stage's share, in columns.
-const BAR: usize = 40;
+const BAR_WIDTH: usize = 40;
 
 pub(crate) fn write_end(out: &mut impl Write, start: Option<&StartRecord>, end: &EndRecord) -> io::Result<()> {
     let mut sheet = Sheet::new(out);
@@ -183,9 +183,9 @@ fn decomposition<W: Write>(sheet: &mut Sheet<'_, W>, d: &Decomposition) -> io::R
             continue;
         };
         let share = delay.p50_ns as f64 / total;
-        let bar = "#".repeat((share * BAR as f64).round() as usize);
+        let bar = "#".repeat((share * BAR_WIDTH as f64).round() as usize);
         let (median, p95) = (nanos(delay.p50_ns), nanos(delay.p95_ns));
-        sheet.sub(&format!("{:<14}{median:>9} {:>6}  |{bar:<BAR$}|  95 % {p95}", stage.name, percent(share)))?;
+        sheet.sub(&format!("{:<14}{median:>9} {:>6}  |{bar:<BAR_WIDTH$}|  95 % {p95}", stage.name, percent(share)))?;
     }
     d.missing.iter().try_for_each(|m| sheet.sub(&format!("missing: {m}")))
 }
@@ -227,10 +227,10 @@ fn losses<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resul
     let plural = if episodes == 1 { "episode" } else { "episodes" };
     let segments = if retransmits == 1 { "segment" } else { "segments" };
     sheet.item("loss", &format!("{episodes} {plural}, {retransmits} {segments} retransmitted"))?;
-    for e in d.loss_episodes.iter().take(EPISODES_LISTED) {
+    for e in d.loss_episodes.iter().take(EPISODES_LISTED_MAX) {
         sheet.sub(&episode(e))?;
     }
-    let shown = d.loss_episodes.len().min(EPISODES_LISTED) as u64;
+    let shown = d.loss_episodes.len().min(EPISODES_LISTED_MAX) as u64;
     if episodes > shown {
         sheet.sub(&format!("and {} more", episodes - shown))?;
     }
@@ -287,7 +287,7 @@ fn streams<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resu
         "streams",
         &format!("{:>4} {:>12} {:>11} {:>7}   block RTT median / 95 %", "no", "goodput", "received", "retr"),
     )?;
-    for s in d.streams.iter().take(STREAMS_LISTED) {
+    for s in d.streams.iter().take(STREAMS_LISTED_MAX) {
         let rtt = s
             .block_rtt
             .as_ref()
@@ -295,8 +295,8 @@ fn streams<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resu
         let (goodput, received) = (rate(s.throughput_bps), bytes(s.received_bytes));
         sheet.item("", &format!("{:>4} {goodput:>12} {received:>11} {:>7}   {rtt}", s.stream, s.retransmits))?;
     }
-    if d.streams.len() > STREAMS_LISTED {
-        sheet.sub(&format!("and {} more", d.streams.len() - STREAMS_LISTED))?;
+    if d.streams.len() > STREAMS_LISTED_MAX {
+        sheet.sub(&format!("and {} more", d.streams.len() - STREAMS_LISTED_MAX))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! A synthetic test run, as the drivers would write it: the input of this crate's tests.
+//! A synthetic test run as written by the drivers: the input of this crate's tests.
 //!
-//! Records are built from JSON, so that a field added to the vocabulary does not touch every test here.
+//! Records are built from JSON, so that a new field does not change every test.
 
 use results::{DelayHistogram, DelaySummary, Direction, EndRecord, IntervalRecord, Record, SCHEMA, StartRecord};
 use serde_json::{Value, json};
@@ -300,7 +300,7 @@ fn udp_end(n: u64) -> Value {
         "sender_lag_max_ns": 180_000, "sender_late": 2 })
 }
 
-/// The whole record stream of a scenario.
+/// Complete record stream of a scenario.
 pub(crate) fn records(s: &Scenario) -> Vec<Record> {
     let mut noise = Noise(7);
     let mut out = vec![Record::Start(start(s))];

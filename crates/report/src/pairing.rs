@@ -1,7 +1,7 @@
 //! Joins the records of sender and receiver for the same interval into one row.
 //!
 //! Input: interval records of both ends in any order. Output: [`Row`]s, each direction in order of its index. A row
-//! leaves when both ends have reported, or when waiting longer would hold the reader up more than it helps.
+//! leaves when both ends have reported, or when its maximum wait has passed.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ impl Row {
         all.get(all.len() / 2).copied()
     }
 
-    /// Congestion windows of all streams together.
+    /// Sum of the streams' congestion windows.
     pub(crate) fn cwnd_bytes(&self) -> Option<u64> {
         self.sender_sockets().map(|t| t.cwnd_bytes).reduce(u64::saturating_add)
     }
@@ -137,7 +137,7 @@ pub(crate) struct Pairing {
 #[derive(Debug, Default)]
 struct DirectionRows {
     waiting: BTreeMap<u64, Row>,
-    /// Index of the next row to return; late records of earlier rows are dropped, but are part of the summary.
+    /// Index of the next row to return. Later records of earlier rows are dropped; the summary contains their data.
     next: u64,
     newest_end_s: f64,
 }
@@ -191,7 +191,7 @@ impl DirectionRows {
     }
 }
 
-/// All rows of a finished record stream, each direction in order.
+/// Returns all rows of a finished record stream, each direction in order.
 pub(crate) fn all_rows(records: impl IntoIterator<Item = IntervalRecord>) -> BTreeMap<Direction, Vec<Row>> {
     let mut lanes: BTreeMap<Direction, BTreeMap<u64, Row>> = BTreeMap::new();
     for record in records {

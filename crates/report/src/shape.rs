@@ -25,7 +25,7 @@ pub fn write_shape(records: &[ShapeRecord], out: &mut impl Write) -> io::Result<
         if let ShapeRecord::Policy(policy) = record {
             write_policy(policy, out)?;
             for direction in &policy.directions {
-                let of = |way: TrafficDirection| way == direction.direction;
+                let of = |other: TrafficDirection| other == direction.direction;
                 let classes: Vec<_> = classes.iter().copied().filter(|c| of(c.direction)).collect();
                 let counters: Vec<_> = counters.iter().copied().filter(|c| of(c.direction)).collect();
                 let flows: Vec<_> = flows.iter().copied().filter(|f| of(f.direction)).collect();
@@ -103,7 +103,7 @@ fn write_direction(
     writeln!(
         out,
         "\n{} on {}: {} in frames (L2), {} on the wire (L1) at full size; {decided}, the rest to {}",
-        way(direction.direction),
+        direction_name(direction.direction),
         printable(&direction.device),
         rate(direction.rate_bps),
         rate(direction.wire_rate_bps),
@@ -133,8 +133,8 @@ fn time(seconds: f64) -> String {
     nanos((seconds * 1e9).round() as u64)
 }
 
-fn way(way: TrafficDirection) -> &'static str {
-    match way {
+fn direction_name(direction: TrafficDirection) -> &'static str {
+    match direction {
         TrafficDirection::Egress => "egress",
         TrafficDirection::Ingress => "ingress",
     }
@@ -192,7 +192,7 @@ fn write_counters_table(counters: &[&ShapeCounters], out: &mut impl Write) -> io
         writeln!(
             out,
             "  {name:<width$}  {:<7}  {:>11}  {:>10}  {:>9}  {:>8}  {:>10}  {:>10}  {:>10}",
-            way(c.direction),
+            direction_name(c.direction),
             rate(c.rate_bps),
             c.packets,
             c.borrowed,

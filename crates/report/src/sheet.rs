@@ -8,7 +8,7 @@ use crate::summary::printable;
 pub(crate) const WIDTH: usize = 110;
 
 /// Width of the label column.
-const LABEL: usize = 17;
+const LABEL_WIDTH: usize = 17;
 
 /// Writes `label  text` lines, breaking the text between words.
 #[derive(Debug)]
@@ -39,13 +39,13 @@ impl<'a, W: Write> Sheet<'a, W> {
 
     /// A labelled value; further lines of it are indented to the value.
     pub(crate) fn item(&mut self, label: &str, text: &str) -> io::Result<()> {
-        let label = format!("  {label:<width$}", width = LABEL - 2);
-        self.wrapped(&label, LABEL, text)
+        let label = format!("  {label:<width$}", width = LABEL_WIDTH - 2);
+        self.wrapped(&label, LABEL_WIDTH, text)
     }
 
-    /// A line that belongs to the item above.
+    /// Writes a line that belongs to the item above.
     pub(crate) fn sub(&mut self, text: &str) -> io::Result<()> {
-        self.wrapped(&" ".repeat(LABEL), LABEL + 2, text)
+        self.wrapped(&" ".repeat(LABEL_WIDTH), LABEL_WIDTH + 2, text)
     }
 
     fn wrapped(&mut self, first: &str, indent: usize, text: &str) -> io::Result<()> {
@@ -66,7 +66,7 @@ impl<'a, W: Write> Sheet<'a, W> {
                 width += 1;
             }
             // A single word longer than a line is truncated, so that the report stays readable whatever a peer sends.
-            let kept: String = word.chars().take(WIDTH - indent.max(LABEL)).collect();
+            let kept: String = word.chars().take(WIDTH - indent.max(LABEL_WIDTH)).collect();
             width += kept.chars().count();
             line.push_str(&kept);
             fresh = false;

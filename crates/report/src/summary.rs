@@ -33,12 +33,12 @@ pub fn signed_nanos(ns: i64) -> String {
     if ns < 0 { format!("-{text}") } else { text }
 }
 
-/// A value with its largest error: `12.3 ms +/- 85.0 us`.
+/// A value with its maximum error: `12.3 ms +/- 85.0 us`.
 pub fn plus_minus(ns: i64, bound_ns: u64) -> String {
     format!("{} +/- {}", signed_nanos(ns), nanos(bound_ns))
 }
 
-/// Median and 95th percentile of a one-way delay, each good to the bound of the clocks.
+/// Median and 95th percentile of a one-way delay, with the error bound of the clocks.
 pub fn one_way(delay: &OneWayDelay) -> String {
     let median = plus_minus(delay.p50_ns, delay.bound_ns);
     format!("median {median}, 95 % {}, {} samples", signed_nanos(delay.p95_ns), delay.count)
@@ -69,7 +69,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A small ratio 0..=1, such as a loss ratio, with as many digits as it needs: `0 %`, `0.0012 %`, `1.50 %`.
+/// A small ratio from 0 to 1, such as a loss ratio, with a suitable number of digits: `0 %`, `0.0012 %`, `1.50 %`.
 pub fn ratio(value: f64) -> String {
     let p = finite(value) * 100.0;
     if p == 0.0 {
@@ -91,7 +91,7 @@ pub fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-/// A jitter, or a dash where it was not measured.
+/// A jitter; a dash if it was not measured.
 pub(crate) fn jitter(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), nanos)
 }
@@ -101,7 +101,7 @@ pub(crate) fn buffer_delay(r: &results::Rfc6349) -> String {
     r.buffer_delay_percent.map_or_else(|| "not measurable here".to_owned(), |p| format!("{:.1} %", finite(p)))
 }
 
-/// Volumes of a direction of a failed test, which are not goodput; a missing count is not zero.
+/// Volumes of a direction of a failed test, which are not goodput; a missing count is not shown as zero.
 pub(crate) fn moved(d: &DirectionSummary) -> String {
     let sent = format!("{} sent in {}", bytes(d.agreement.sent_bytes), seconds(d.sender.duration_s));
     let received = format!("{} received in {}", bytes(d.receiver.bytes), seconds(d.receiver.duration_s));
@@ -122,7 +122,7 @@ pub(crate) fn path_full(d: &DirectionSummary) -> String {
         trips.map_or_else(String::new, |(srtt, min)| format!(", {} of queue", nanos(srtt.p50_ns.saturating_sub(min))));
     let lost = d.streams.iter().any(|s| s.retransmits > 0);
     let losses = if lost { "; losses are queue overflow" } else { "" };
-    // The slow start is no part of what the full path carries.
+    // The slow start does not belong to the rate of the full path.
     let steady = d.ramp_up.as_ref().map_or(d.throughput_bps, |r| r.steady_bps.max(d.throughput_bps));
     format!("path full: {}{of}{queue}{losses}", rate(steady))
 }
@@ -149,11 +149,11 @@ pub(crate) fn outages(d: &DirectionSummary, u: &UdpSummary, interval_ns: u64) ->
     }
     let time = |index: usize| seconds(index as f64 * interval_s);
     let text = |(start, end)| format!("most datagrams sent between {} and {} were lost", time(start), time(end));
-    outages.into_iter().take(OUTAGES_MAX).map(text).collect()
+    outages.into_iter().take(OUTAGES_LISTED_MAX).map(text).collect()
 }
 
 /// Maximum number of outages that are listed.
-const OUTAGES_MAX: usize = 8;
+const OUTAGES_LISTED_MAX: usize = 8;
 
 /// `1 datagram`, `2 datagrams`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
@@ -230,11 +230,11 @@ pub fn amount(start: &StartRecord) -> String {
 pub struct Stage<'a> {
     /// Name of the stage.
     pub name: &'static str,
-    /// Delay of the stage; absent if the kernel gave no time stamps for it.
+    /// Delay of the stage; absent without kernel timestamps for it.
     pub delay: Option<&'a DelaySummary>,
 }
 
-/// The stages of a decomposition in the order in which a block passes them.
+/// Stages of a decomposition in the order of a block's path.
 pub const fn stages(d: &Decomposition) -> [Stage<'_>; 4] {
     [
         Stage { name: "socket buffer", delay: d.socket_buffer.as_ref() },
@@ -244,7 +244,7 @@ pub const fn stages(d: &Decomposition) -> [Stage<'_>; 4] {
     ]
 }
 
-/// A quantile that is taken of every stage.
+/// Quantile of the stages' delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageQuantile {
     /// The median.
@@ -253,7 +253,7 @@ pub enum StageQuantile {
     P95,
 }
 
-/// The delay of each stage in nanoseconds; zero where a stage was not measured.
+/// Delay of each stage in nanoseconds; zero if it was not measured.
 ///
 /// Quantiles of stages do not add up to the quantile of the sum, but their shares show where the delay occurs.
 pub fn stage_nanos(d: &Decomposition, quantile: StageQuantile) -> [u64; 4] {
@@ -265,7 +265,7 @@ pub fn stage_nanos(d: &Decomposition, quantile: StageQuantile) -> [u64; 4] {
     })
 }
 
-/// The stage with the largest median and its share of all stages; `None` when no stage was measured.
+/// Stage with the largest median and its share of all stages; `None` if no stage was measured.
 pub fn largest_stage(d: &Decomposition) -> Option<(&'static str, u64, f64)> {
     let nanos = stage_nanos(d, StageQuantile::Median);
     let total: u64 = nanos.iter().fold(0, |a, b| a.saturating_add(*b));

@@ -54,7 +54,7 @@ fn a_run_without_intervals_or_end_still_prints() {
 }
 
 #[test]
-fn a_row_waits_for_the_other_end_and_not_for_ever() {
+fn a_row_waits_for_the_other_end_for_a_limited_time() {
     let all = records(&Scenario { intervals: 3, ..Scenario::default() });
     let is_receiver = |r: &Record| matches!(r, Record::Interval(i) if i.role == results::Role::Receiver);
     let one_sided: Vec<Record> = all.iter().filter(|r| !is_receiver(r)).cloned().collect();
@@ -99,16 +99,16 @@ fn verbose_rows_of_thrulay_for_one_stream() {
 
 #[test]
 fn bwctl_finds_its_row() {
-    // bwctl's test suite: 0\.\d\d\d\s+1\.\d\d\d
+    // Pattern in the test suite of bwctl: 0\.\d\d\d\s+1\.\d\d\d
     let text = thrulay(&records(&Scenario { intervals: 2, ..Scenario::default() }), false);
     let is_match = |line: &str| {
-        let mut words = line.split_whitespace().skip_while(|w| *w != "0.000");
-        words.next().is_some() && words.next() == Some("1.000")
+        let mut columns = line.split_whitespace().skip_while(|w| *w != "0.000");
+        columns.next().is_some() && columns.next() == Some("1.000")
     };
     assert!(text.lines().any(is_match), "{text}");
 }
 
-/// A run whose server went away: what it received is not known.
+/// A run whose server failed: the count of received bytes is unknown.
 fn broken() -> Vec<Record> {
     let mut all = records(&Scenario { intervals: 2, streams: 1, ..Scenario::default() });
     let Some(Record::End(end)) = all.last_mut() else { panic!("no end") };
@@ -121,7 +121,7 @@ fn broken() -> Vec<Record> {
 }
 
 #[test]
-fn a_failed_test_is_reported_first_without_goodput_or_a_mismatch_of_unknown_counts() {
+fn a_failed_test_is_reported_first_without_goodput_or_a_mismatch() {
     let printed = text(&broken());
     let (_, end) = printed.split_once("FAILED").unwrap();
     assert!(end.contains("-- up"), "FAILED stands before the first direction: {printed}");

@@ -12,8 +12,8 @@ use crate::pairing::{Pairing, Row};
 use crate::sheet::Sheet;
 use crate::summary::{self, bytes, nanos};
 
-/// Streams that the header lists; a hundred would push the rows off the screen.
-const STREAMS_LISTED: usize = 8;
+/// Maximum number of streams in the header; a hundred would move the rows off the screen.
+const STREAMS_LISTED_MAX: usize = 8;
 
 const UDP_COLUMNS: &str =
     "dir    start-end s       goodput    received    lost  dupl  reord     jitter   one-way median +/- bound";
@@ -31,12 +31,12 @@ pub struct TextReport<W> {
 }
 
 impl<W: Write> TextReport<W> {
-    /// Writes to `out`, line by line; hand in a `LineWriter` or flush it yourself when lines must appear at once.
+    /// Writes to `out` line by line. For immediate output, pass a `LineWriter` or flush it.
     pub fn new(out: W) -> Self {
         Self { out, start: None, pairing: Pairing::default(), decimals: 1, is_headed: false }
     }
 
-    /// Prints what `record` makes known.
+    /// Prints the lines that `record` completes.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -59,7 +59,7 @@ impl<W: Write> TextReport<W> {
         self.out
     }
 
-    /// Prints rows that still wait for the other end; for a stream of records that stopped without an end.
+    /// Prints the rows that wait for the other end, for a stream of records without an end record.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -81,7 +81,7 @@ impl<W: Write> TextReport<W> {
     }
 
     fn rows(&mut self, rows: &[Row]) -> io::Result<()> {
-        // With the first row, so that a report of nothing but start and end has no empty table.
+        // The table starts with its first row, so that a report without intervals has no empty table.
         if !rows.is_empty() && !self.is_headed {
             self.is_headed = true;
             writeln!(self.out, "\n{}", if self.is_udp() { UDP_COLUMNS } else { TCP_COLUMNS })?;
@@ -135,7 +135,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// Decimals of a second that tell the intervals of this length apart.
+/// Number of decimals of a second that distinguishes intervals of this length.
 const fn decimals(interval_ns: u64) -> usize {
     if interval_ns.is_multiple_of(100_000_000) {
         1
@@ -155,13 +155,13 @@ fn write_header(out: &mut impl Write, start: &StartRecord) -> io::Result<()> {
         &format!("{}, {}, longhaul {}, protocol {}", start.test_id, start.time_utc, start.version, start.protocol),
     )?;
     sheet.item("plan", &plan(start))?;
-    for stream in start.streams.iter().take(STREAMS_LISTED) {
+    for stream in start.streams.iter().take(STREAMS_LISTED_MAX) {
         let direction = summary::direction_name(stream.direction);
         let ends = format!("{direction}, client {} server {}", stream.client, stream.server);
         sheet.item(&format!("stream {}", stream.stream), &ends)?;
     }
-    if start.streams.len() > STREAMS_LISTED {
-        sheet.sub(&format!("and {} more", start.streams.len() - STREAMS_LISTED))?;
+    if start.streams.len() > STREAMS_LISTED_MAX {
+        sheet.sub(&format!("and {} more", start.streams.len() - STREAMS_LISTED_MAX))?;
     }
     buffers(&mut sheet, start)?;
     if start.plan.transport == Transport::Tcp {
@@ -200,9 +200,9 @@ fn plan(start: &StartRecord) -> String {
 }
 
 fn buffers<W: Write>(sheet: &mut Sheet<'_, W>, start: &StartRecord) -> io::Result<()> {
-    let asked = start.plan.window_bytes.map_or_else(|| "autotuned".to_owned(), |n| format!("asked {}", bytes(n)));
+    let requested = start.plan.window_bytes.map_or_else(|| "autotuned".to_owned(), |n| format!("asked {}", bytes(n)));
     let Some(first) = start.streams.first() else {
-        return sheet.item("window", &asked);
+        return sheet.item("window", &requested);
     };
     let granted = |g: &BufferGrant| match (g.send_bytes, g.receive_bytes) {
         // A socket buffer is never zero: the other end did not report it.
@@ -211,7 +211,7 @@ fn buffers<W: Write>(sheet: &mut Sheet<'_, W>, start: &StartRecord) -> io::Resul
     };
     let client = granted(&first.client_buffers);
     let server = granted(&first.server_buffers);
-    sheet.item("window", &asked)?;
+    sheet.item("window", &requested)?;
     sheet.sub(&format!("granted at the client: {client}; at the server: {server}"))
 }
 

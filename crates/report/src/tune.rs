@@ -14,8 +14,8 @@ use crate::summary::{bytes, nanos, printable, rate};
 /// Maximum line width in columns.
 const WIDTH: usize = 118;
 /// Widths of the table's columns: name; value found, value recommended.
-const KEY: usize = 42;
-const VALUE: usize = 27;
+const KEY_WIDTH: usize = 42;
+const VALUE_WIDTH: usize = 27;
 /// Indentation of the explanation of a setting.
 const INDENT: usize = 6;
 
@@ -34,7 +34,7 @@ impl<W: Write> TuneText<W> {
         Self { out, has_colour, command: None, listed: false }
     }
 
-    /// Prints what `record` makes known.
+    /// Prints the lines that `record` completes.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -74,15 +74,19 @@ impl<W: Write> TuneText<W> {
     fn row(&mut self, row: &TuneRow) -> io::Result<()> {
         if !self.listed {
             self.listed = true;
-            writeln!(self.out, "\n{:<KEY$} {:<VALUE$} {:<VALUE$} verdict", "setting", "found", "advised")?;
+            writeln!(
+                self.out,
+                "\n{:<KEY_WIDTH$} {:<VALUE_WIDTH$} {:<VALUE_WIDTH$} verdict",
+                "setting", "found", "advised"
+            )?;
         }
         let found = row.found.as_deref().unwrap_or("-");
         let recommended = row.advised.as_deref().unwrap_or("as it is");
-        let columns = [(row.key.as_str(), KEY), (found, VALUE), (recommended, VALUE)];
+        let columns = [(row.key.as_str(), KEY_WIDTH), (found, VALUE_WIDTH), (recommended, VALUE_WIDTH)];
         let line: String = columns.iter().map(|(text, width)| format!("{} ", cell(text, *width))).collect();
         let (label, colour) = judgement(row.judgement);
         writeln!(self.out, "{line}{}", self.coloured(label, colour))?;
-        if found.chars().count() > VALUE {
+        if found.chars().count() > VALUE_WIDTH {
             self.wrapped(&format!("Found: {found}"))?;
         }
         let mut text = row.why.clone();
@@ -154,14 +158,14 @@ impl<W: Write> TuneText<W> {
             Direction::Up => "from this host",
             Direction::Down => "to this host",
         };
-        let what = format!(
+        let text = format!(
             "Compared: goodput of tests of {} {direction}, {} at the other end, without and with {}. Settings of the \
              other end were not changed.",
             nanos(verdict.test_ns),
             verdict.target,
             if verdict.keys.is_empty() { "any change".to_owned() } else { verdict.keys.join(", ") },
         );
-        self.wrapped(&what)?;
+        self.wrapped(&text)?;
         if let (Some(without), Some(with)) = (&verdict.without_bps, &verdict.with_bps) {
             self.wrapped(&format!("Without: {}. With: {}.", mean(without), mean(with)))?;
         }
@@ -286,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_fits_and_a_long_value_is_whole_below_its_row() {
+    fn every_line_fits_and_a_long_value_is_complete_below_its_row() {
         let long = "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17";
         let text = shown(&[row(long)], false);
         assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");

@@ -1,4 +1,4 @@
-//! Records of `longhaul cc`: congestion controls of this host.
+//! Records of `longhaul cc`: the congestion controls of this host.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::lab::KeyValue;
 /// Name and version of the record format of `longhaul cc`.
 pub const CC_SCHEMA: &str = "longhaul.cc/2";
 
-/// One line of what `longhaul cc` writes.
+/// One line of the output of `longhaul cc`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum CcRecord {
@@ -27,15 +27,15 @@ pub struct CcStart {
     pub version: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// What new connections of this network namespace get (net.ipv4.tcp_congestion_control).
+    /// Default congestion control of new connections in this network namespace (net.ipv4.tcp_congestion_control).
     pub default: String,
 }
 
-/// Who brought a congestion control.
+/// Origin of a congestion control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CcOrigin {
-    /// The kernel or somebody else's program.
+    /// The kernel, or another program.
     Kernel,
     /// `longhaul cc load`.
     Longhaul,
@@ -44,24 +44,24 @@ pub enum CcOrigin {
 /// One congestion control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CcControl {
-    /// Its name, as TCP_CONGESTION takes it.
+    /// Name for the socket option TCP_CONGESTION.
     pub name: String,
-    /// Who brought it.
+    /// Origin of the congestion control.
     pub origin: CcOrigin,
-    /// Whether connections can choose it now; false: longhaul has it, and it is not loaded.
+    /// Whether connections can use it now; false: longhaul contains it, but it is not loaded.
     pub available: bool,
-    /// Whether programs without privilege can (net.ipv4.tcp_allowed_congestion_control, or its own flag).
+    /// Whether programs without privileges can use it (net.ipv4.tcp_allowed_congestion_control, or its own flag).
     pub unprivileged: bool,
-    /// What it is.
+    /// Short description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// Parameters of one of longhaul's: those in force, or those that loading gives it.
+    /// Parameters of a congestion control of longhaul: the current ones, or those set by loading it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<KeyValue>,
-    /// Seconds since it was loaded.
+    /// Time since it was loaded, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_s: Option<f64>,
-    /// Connections that use it, on the whole host, as the kernel estimates them.
+    /// Approximate number of connections on the whole host that use it, as reported by the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
 }

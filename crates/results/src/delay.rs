@@ -8,7 +8,7 @@ use crate::DelayHistogram;
 pub struct DelaySummary {
     /// Number of samples.
     pub count: u64,
-    /// Smallest sample.
+    /// Minimum.
     pub min_ns: u64,
     /// Lower quartile.
     pub p25_ns: u64,
@@ -24,43 +24,45 @@ pub struct DelaySummary {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
-    /// Largest sample.
+    /// Maximum.
     pub max_ns: u64,
     /// Arithmetic mean.
     pub mean_ns: u64,
-    /// The histogram itself, HDR V2 encoding in base64, for merging and plotting.
+    /// Histogram in HDR V2 encoding, base64, for merging and plotting.
     pub histogram: String,
 }
 
-/// Where the delay of sampled blocks sits, from kernel timestamps on the bytes of the block header.
+/// Division of the delay of sampled blocks into stages, from kernel timestamps on the bytes of the block header.
 ///
-/// The stages follow each other: written by the application, in the socket buffer, in the queueing discipline, on
-/// the network until acknowledged, and (on the receiver's clock) in the receiving socket until the application reads it.
+/// The stages are consecutive: socket buffer, queueing discipline, network until the acknowledgement. The last stage,
+/// by the receiver's clock, is the receiving socket until the application reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decomposition {
     /// Number of sampled blocks with at least one stage.
     pub samples: u64,
-    /// From the write to the hand-over to the queueing discipline (SOF_TIMESTAMPING_TX_SCHED): the sender's socket buffer.
+    /// Sender's socket buffer: from the write to the hand-over to the queueing discipline (SOF_TIMESTAMPING_TX_SCHED).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket_buffer: Option<DelaySummary>,
-    /// From there to the hand-over to the device driver (SOF_TIMESTAMPING_TX_SOFTWARE): the sender's queueing discipline.
+    /// Sender's queueing discipline: from its hand-over to that to the device driver (SOF_TIMESTAMPING_TX_SOFTWARE).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qdisc: Option<DelaySummary>,
-    /// From there to the acknowledgement (SOF_TIMESTAMPING_TX_ACK): driver, network both ways, receiver's kernel.
+    /// Driver, network in both directions and receiver's kernel: from the hand-over to the driver to the
+    /// acknowledgement (SOF_TIMESTAMPING_TX_ACK).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<DelaySummary>,
-    /// From arrival in the receiver's kernel (RX_SOFTWARE) to the receiving application's read, on the receiver's clock.
+    /// Receiving application: from the arrival in the receiver's kernel (RX_SOFTWARE) to the application's read, by the
+    /// receiver's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_app: Option<DelaySummary>,
-    /// What could not be had, and why, in words.
+    /// Missing stages and the reasons, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
-/// One-way delay with the uncertainty of the clocks: the truth lies within `bound_ns` of each quantile.
+/// One-way delay with the uncertainty of the clocks: the true value lies within `bound_ns` of each quantile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWayDelay {
-    /// Smallest; negative values can occur within the bound.
+    /// Minimum; a negative value can occur within the bound.
     pub min_ns: i64,
     /// Median.
     pub p50_ns: i64,
@@ -68,15 +70,16 @@ pub struct OneWayDelay {
     pub p95_ns: i64,
     /// 99th percentile.
     pub p99_ns: i64,
-    /// Largest.
+    /// Maximum.
     pub max_ns: i64,
     /// Number of samples.
     pub count: u64,
-    /// Samples that were left out of all other fields because they were below zero by more than `bound_ns` and the reading of the clocks (100 us): a timestamp
-    /// was that of another packet.
+    /// Samples excluded from all other fields: below zero by more than `bound_ns` and 100 us for reading the clocks,
+    /// because a timestamp belongs to another packet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub discarded: u64,
-    /// Largest error of the values by the clocks (RFC 7679 §3.7: Esynch + Rsource + Rdest), without assuming symmetry.
+    /// Maximum error of the values due to the clocks (RFC 7679 §3.7: Esynch + Rsource + Rdest), without an assumption
+    /// of symmetry.
     pub bound_ns: u64,
 }
 
@@ -86,9 +89,9 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl DelaySummary {
-    /// The summary of all samples of several summaries, from their histograms; `None` without samples.
+    /// Summary of all samples of several summaries, from their histograms; `None` without samples.
     ///
-    /// A summary whose histogram cannot be read is left out.
+    /// Unreadable histograms are excluded.
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut sum = DelayHistogram::new();
         for part in all.into_iter().filter_map(|s| DelayHistogram::decode(&s.histogram).ok()) {
@@ -99,7 +102,7 @@ impl DelaySummary {
 }
 
 impl Decomposition {
-    /// The decomposition of all samples of several ones; `None` when there is none.
+    /// Decomposition of all samples of several decompositions; `None` without any.
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let all: Vec<&Self> = all.into_iter().collect();
         if all.is_empty() {

@@ -1,4 +1,4 @@
-//! Records of `longhaul estimate`: what a path gives, from a few packets.
+//! Records of `longhaul estimate`: properties of a path, from a few packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,66 +8,67 @@ use crate::Direction;
 /// Name and version of the record format of `longhaul estimate`.
 pub const ESTIMATE_SCHEMA: &str = "longhaul.estimate/2";
 
-/// One line of what `longhaul estimate` writes.
+/// One line of the output of `longhaul estimate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "a handful of records; boxing would only burden readers")]
 pub enum EstimateRecord {
-    /// First line: which path.
+    /// First line: the path.
     Start(EstimateStart),
-    /// What the history of the path lets expect, a line for each quantity.
+    /// Expectation from the history of the path, one line for each quantity.
     Expected(Expected),
-    /// What one method found.
+    /// Result of one method.
     Estimate(EstimateResult),
-    /// What a TCP transfer will get.
+    /// Prediction of a TCP transfer.
     Prediction(TransferPrediction),
 }
 
-/// Which path was probed.
+/// The probed path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EstimateStart {
     /// Name and version of this format: `longhaul.estimate/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
-    /// When, in UTC (RFC 3339).
+    /// Time of the start in UTC (RFC 3339).
     pub time_utc: String,
-    /// The host as it was named.
+    /// Host name or address as given by the user.
     pub host: String,
     /// Address and port of the far end.
     pub address: String,
-    /// Which way the probes go.
+    /// Direction of the probes.
     pub direction: Direction,
-    /// Smallest round trip of the idle path.
+    /// Minimum round trip of the idle path.
     pub round_trip_ns: u64,
-    /// Largest packet that passes in one piece, in bytes of IP.
+    /// Maximum packet that passes without fragmentation, in bytes of IP.
     pub mtu_bytes: u32,
-    /// Bytes that all methods together may send, headers included; absent without a bound of the user's.
+    /// Limit of the bytes of all methods together, with headers; absent without a limit set by the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<u64>,
-    /// What the far end granted differently from what was asked, in words.
+    /// Differences between the requested and the granted session, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What a value is an estimate of.
+/// Estimated quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// Rate of the slowest link, whatever uses it.
+    /// Capacity: rate of the slowest link, independent of its load.
     Capacity,
-    /// What is left of the link with the least left: capacity less load.
+    /// Available bandwidth: minimum over the links of capacity minus load.
     AvailableBandwidth,
-    /// Rate at which a long train of packets comes out of the path: between available bandwidth and capacity.
+    /// Asymptotic dispersion rate: rate of a long packet train at the receiver, between available bandwidth and
+    /// capacity.
     AsymptoticDispersion,
-    /// What one long TCP connection gets (RFC 3148).
+    /// Bulk transfer capacity: goodput of one long TCP connection (RFC 3148).
     BulkTransferCapacity,
-    /// What losses allow one long TCP connection, whatever the links allow.
+    /// Rate of one long TCP connection that the losses alone would allow.
     LossLimit,
 }
 
 impl Quantity {
-    /// In words.
+    /// Name of the quantity as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
@@ -79,45 +80,45 @@ impl Quantity {
     }
 }
 
-/// What stood in the way of a method.
+/// Condition that limits the validity of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Caveat {
-    /// Packets came in batches: interrupt moderation, aggregation on a radio link, a busy receiver.
+    /// Packets arrived in batches: interrupt moderation, aggregation on a radio link, or a busy receiver.
     Batching,
-    /// The sender did not reach the rate, or did not keep the distances, that the method asked for.
+    /// The sender did not reach the rate or did not keep the gaps that the method requires.
     SenderTooSlow,
-    /// A burst passes faster than what follows: a token bucket.
+    /// A burst passes faster than the following packets: a token bucket.
     TokenBucket,
-    /// A message of another flow passed the probes where they waited: flows take turns (fair queueing), or have priorities. What is told is the share of
-    /// one flow.
+    /// A message of another flow overtook the probes in a queue: fair queueing or priorities. The estimate is the share
+    /// of one flow.
     FairQueueing,
-    /// Packets overtook each other.
+    /// Packets arrived out of order.
     Reordering,
     /// Packets were lost.
     Loss,
-    /// Too few samples for an answer, or for a narrow one.
+    /// Too few samples for an estimate, or for a narrow interval.
     TooFewSamples,
-    /// The load changed while it was measured, or the samples contradict each other.
+    /// The load changed during the measurement, or the samples contradict each other.
     Unsteady,
-    /// The true value is this or more.
+    /// The estimate is a lower bound of the true value.
     LowerBound,
-    /// The true value is this or less.
+    /// The estimate is an upper bound of the true value.
     UpperBound,
-    /// The bytes that were allowed were spent before the method had ended.
+    /// The byte budget was spent before the method had finished.
     BudgetSpent,
-    /// The time that was allowed was over before the method had ended.
+    /// The time limit was reached before the method had finished.
     TimeSpent,
     /// The far end stopped answering.
     NoAnswer,
-    /// A clock was set in mid-measurement.
+    /// The clock of an end was stepped during the measurement.
     ClockStep,
-    /// The far end reported what cannot be.
+    /// The far end reported impossible values.
     Implausible,
 }
 
 impl Caveat {
-    /// In words, for the user.
+    /// Text for the user.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Batching => "packets came in batches",
@@ -141,18 +142,18 @@ impl Caveat {
     }
 }
 
-/// On which side of a rate the true value lies.
+/// Type of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RateBound {
-    /// The true value is this or less.
+    /// Upper bound: the true value is at most the rate.
     AtMost,
-    /// The true value is this or more.
+    /// Lower bound: the true value is at least the rate.
     AtLeast,
 }
 
 impl RateBound {
-    /// In words, before the rate.
+    /// Text before the rate.
     pub const fn text(self) -> &'static str {
         match self {
             Self::AtMost => "at most",
@@ -161,63 +162,64 @@ impl RateBound {
     }
 }
 
-/// A rate with the interval that it lies in.
+/// A rate with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateInterval {
-    /// What it is a rate of.
+    /// Quantity of the rate.
     pub quantity: Quantity,
-    /// The best single answer; the bound where `bound` is present.
+    /// Best estimate; the bound if `bound` is present.
     pub rate_bps: u64,
-    /// Lower end; zero where the rate is an upper bound.
+    /// Lower end of the interval; zero for an upper bound.
     pub low_bps: u64,
-    /// Upper end; the rate once more where it is a lower bound.
+    /// Upper end of the interval; for a lower bound, the rate itself.
     pub high_bps: u64,
-    /// Present where the rate is a bound and no value.
+    /// Type of the rate if it is a bound; absent for a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<RateBound>,
 }
 
-/// What is to be expected of a path before it is probed, from what was measured of it before.
+/// Expectation of a quantity before the path is probed, from earlier measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Expected {
-    /// What is expected.
+    /// Expected quantity.
     pub quantity: Quantity,
-    /// Whose bits its rates count.
+    /// Protocol layer whose bits the rates count.
     pub layer: Layer,
-    /// The best single answer.
+    /// Best estimate.
     pub rate_bps: u64,
-    /// Lower end of an interval that holds four of five values.
+    /// Lower end of an interval that contains four of five values.
     pub low_bps: u64,
-    /// Upper end.
+    /// Upper end of an interval that contains four of five values.
     pub high_bps: u64,
-    /// Values that it rests on.
+    /// Number of values on which the expectation is based.
     pub samples: u64,
-    /// Congestion control of the transfers that got it; absent where it is not of transfers.
+    /// Congestion control of the transfers; absent if the quantity does not come from transfers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
 }
 
-/// A count of probes.
+/// Counts of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeLoss {
-    /// Those that did not arrive, or whose echo did not.
+    /// Probes that did not arrive, or whose echo did not arrive.
     pub lost: u64,
-    /// Those that left.
+    /// Probes sent.
     pub sent: u64,
 }
 
-/// Whether queues form where the path is slowest, by squeezed pairs (*Choosing Internet Paths*, 2002, §3.5).
+/// Presence of queues at the bottleneck, by squeezed pairs (*Choosing Internet Paths*, 2002, §3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Similarity {
-    /// Received gaps do not depend on the sent ones: pairs wait in the queue of a link about as slow as the narrowest.
+    /// The received gaps do not depend on the sent ones: pairs wait in the queue of a link about as slow as the narrow
+    /// link.
     TightLikeNarrow,
-    /// Received gaps lie around the sent ones: no queues, or queues only at faster links.
+    /// The received gaps are close to the sent ones: no queues, or queues only at faster links.
     TightUnlikeNarrow,
 }
 
 impl Similarity {
-    /// In words.
+    /// Name of the class as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::TightLikeNarrow => "tight like narrow",
@@ -226,125 +228,126 @@ impl Similarity {
     }
 }
 
-/// At what distances the packets of pairs came that were sent at one distance.
+/// Distribution of the received gaps of pairs sent with one gap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GapHistogram {
-    /// Distance at which the pairs were to leave.
+    /// Planned gap of the pairs at the sender.
     pub sent_gap_ns: u64,
-    /// Width of a bin; the first begins at zero.
+    /// Width of a bin; the first bin starts at zero.
     pub bin_ns: u64,
-    /// Pairs in each bin.
+    /// Number of pairs in each bin.
     pub counts: Vec<u64>,
-    /// Pairs with a gap above the last bin.
+    /// Number of pairs with a gap above the last bin.
     pub above_range: u64,
 }
 
-/// What squeezed pairs told.
+/// Result of squeezed pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SqueezedPairsResult {
-    /// The class of the path; absent when the pairs did not tell.
+    /// Class of the path; absent if the pairs gave no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Similarity>,
-    /// Positive: modes of both histograms agree; negative: each has its own. In squares of pairs.
+    /// Score: positive if the modes of both histograms agree, negative if they differ. Its unit is the square of pairs.
     pub score: i64,
-    /// Pairs sent half of 500 bytes at the path's capacity apart.
+    /// Pairs with half the gap of 500 bytes at the path's capacity.
     pub short: GapHistogram,
-    /// Pairs sent half of 1500 bytes at the path's capacity apart.
+    /// Pairs with half the gap of 1500 bytes at the path's capacity.
     pub long: GapHistogram,
 }
 
-/// What one method found.
+/// Result of one method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EstimateResult {
     /// Name of the method, such as `pathload`.
     pub method: String,
     /// Whether the parameters of 2002 were used (`--faithful-2002`).
     pub faithful: bool,
-    /// Congestion control of the transfer that told it; absent where packets alone did.
+    /// Congestion control of the transfer that gave the estimate; absent for methods without a transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// What it is an estimate of.
+    /// Estimated quantity.
     pub quantity: Quantity,
-    /// Whose bits its rates count.
+    /// Protocol layer whose bits the rates count.
     pub layer: Layer,
-    /// The value; absent when the probes did not tell.
+    /// The estimate; absent if the probes gave no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<RateInterval>,
     /// Estimates of other quantities from the same probes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_estimates: Vec<RateInterval>,
-    /// Probes that were lost, of those that were sent one by one; absent where trains say nothing of the loss of others.
+    /// Loss of probes that were sent singly; absent for methods with trains only, whose losses do not apply to other
+    /// packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<ProbeLoss>,
-    /// Longest that a packet can wait at the bottleneck, where probes filled its queue; absent where none did.
+    /// Maximum queueing delay at the bottleneck, if probes filled its queue; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_ns: Option<u64>,
-    /// Class of the path and histograms; of squeezed pairs only.
+    /// Class of the path and histograms; only for squeezed pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub squeezed: Option<SqueezedPairsResult>,
     /// Packets sent, echoes included.
     pub packets: u64,
-    /// Their bytes, headers of IP and UDP (or TCP) included.
+    /// Bytes of all packets sent, including echoes and the headers of IP and UDP or TCP.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the method.
     pub elapsed_ns: u64,
-    /// What stood in the way.
+    /// Conditions that limit the validity of the estimate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
-    /// What broke it off, in words; absent when it ended by itself or at a bound.
+    /// Error that aborted the method, as text; absent if it finished or reached a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What holds a transfer below more.
+/// Factor that limits a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PredictionBound {
-    /// What is left of the link.
+    /// Available bandwidth of the path.
     Link,
-    /// The largest window over the round trip.
+    /// Maximum window divided by the round trip.
     Window,
     /// Losses on the path.
     Loss,
 }
 
-/// Whose bits a rate counts.
+/// Protocol layer whose bits a rate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// IP packets, headers included.
+    /// IP packets, with headers.
     Ip,
-    /// Payload of TCP.
+    /// TCP payload.
     Payload,
 }
 
-/// What a TCP transfer over the path will get.
+/// Prediction of a TCP transfer over the path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferPrediction {
     /// Congestion control of the transfer.
     pub congestion_control: String,
-    /// Payload a second in the long run: best single answer.
+    /// Best estimate of the long-term rate of payload.
     pub goodput_bps: u64,
-    /// Lower end.
+    /// Lower end of the interval of the rate.
     pub low_bps: u64,
-    /// Upper end.
+    /// Upper end of the interval of the rate.
     pub high_bps: u64,
-    /// What decides.
+    /// Factor that limits the transfer.
     pub bound: PredictionBound,
-    /// Earlier transfers over the path that it rests on besides the probes; absent when they contradict each other, or
-    /// without any.
+    /// Number of earlier transfers over the path that the prediction uses in addition to the probes; absent without
+    /// any, or if they contradict each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_transfers: Option<u64>,
-    /// Size of the transfer that was asked for; absent without one.
+    /// Size of the transfer as requested by the user; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How long it takes, slow start included.
+    /// Completion time of the transfer, including slow start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_ns: Option<u64>,
-    /// At the upper end of the rate.
+    /// Completion time at the upper end of the rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_low_ns: Option<u64>,
-    /// At the lower end of the rate.
+    /// Completion time at the lower end of the rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_high_ns: Option<u64>,
 }

@@ -7,21 +7,21 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 use crate::DelaySummary;
 
-/// Largest relative error of a quantile: three significant decimal digits of an HDR histogram.
+/// Maximum relative error of a quantile: three significant decimal digits of an HDR histogram.
 ///
-/// The bound holds for any number of samples; the sketch of thrulay stopped holding at 2^20.
+/// The bound holds for any number of samples; that of thrulay's sketch ends at 2^20.
 pub const RELATIVE_ERROR: f64 = 1e-3;
 
-/// Longest delay that is told apart; longer ones count as this long. One hour is far beyond any Tmax (RFC 6703: 51 s).
-const MAX_NS: u64 = 3_600_000_000_000;
+/// Maximum distinguishable delay; longer delays count as this one. One hour is far beyond any Tmax (RFC 6703: 51 s).
+const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Buckets of an octave: half of what three digits need (HdrHistogram: 2048 sub-buckets).
+/// Buckets of an octave: half of the number for three digits (HdrHistogram: 2048 sub-buckets).
 const OCTAVE: u64 = 1024;
 
-/// Occupied buckets up to which a histogram is kept as a list: 32 kB, a third of the smallest array of all buckets.
-const FEW: usize = 8192;
+/// Maximum number of occupied buckets in a list: 32 kB, a third of the smallest array of all buckets.
+const LIST_BUCKETS_MAX: usize = 8192;
 
-/// A histogram that could not be read or merged.
+/// Error of decoding a histogram.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistogramError {
@@ -33,10 +33,11 @@ pub enum HistogramError {
     Encoding,
 }
 
-/// A mergeable histogram of delays, with quantiles good to [`RELATIVE_ERROR`] at any number of samples.
+/// A mergeable histogram of delays, whose quantiles have the error [`RELATIVE_ERROR`] for any number of samples.
 ///
-/// Grows with the number of different delays: 4 bytes for each until they are many, then to some hundred kilobytes for the whole
-/// range. A test has some ten of them for each stream, of which most hold a few hundred delays.
+/// Its memory grows with the number of different delays: 4 bytes for each of the first ones, up to some hundred
+/// kilobytes for the whole range. A test has about ten histograms for each stream, of which most contain a few hundred
+/// delays.
 #[derive(Debug, Clone)]
 pub struct DelayHistogram(Buckets);
 
@@ -48,13 +49,13 @@ enum Buckets {
     Many(Box<Histogram<u64>>),
 }
 
-/// The bucket of a delay: exact below 2048 ns, then 1024 buckets an octave.
+/// Bucket of a delay: exact below 2048 ns, then 1024 buckets an octave.
 fn index_of(ns: u64) -> u16 {
     let shift = u64::from((ns / OCTAVE).max(1).ilog2());
     (shift * OCTAVE + (ns >> shift)) as u16
 }
 
-/// The smallest delay in a bucket.
+/// Minimum delay of a bucket.
 fn lowest(index: u16) -> u64 {
     let index = u64::from(index);
     let shift = (index / OCTAVE).saturating_sub(1);
@@ -75,14 +76,14 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// An empty histogram, which takes no memory.
+    /// Creates an empty histogram, which occupies no heap memory.
     pub const fn new() -> Self {
         Self(Buckets::Few(Vec::new()))
     }
 
     /// Counts one delay.
     pub fn record(&mut self, delay: Duration) {
-        self.record_nanos(u64::try_from(delay.as_nanos()).unwrap_or(MAX_NS));
+        self.record_nanos(u64::try_from(delay.as_nanos()).unwrap_or(DELAY_NS_MAX));
     }
 
     /// Counts one delay given in nanoseconds.
@@ -92,7 +93,7 @@ impl DelayHistogram {
 
     /// Counts `count` delays of `ns` nanoseconds.
     pub fn record_many(&mut self, ns: u64, count: u64) {
-        let ns = ns.min(MAX_NS);
+        let ns = ns.min(DELAY_NS_MAX);
         if let Buckets::Few(list) = &mut self.0 {
             if count == 0 || add(list, index_of(ns), count) {
                 return;
@@ -100,12 +101,12 @@ impl DelayHistogram {
             self.0 = Buckets::Many(Box::new(self.whole()));
         }
         if let Buckets::Many(h) = &mut self.0 {
-            // Auto-resize grows to any u64 up to MAX_NS; an error would need a 32-bit host without memory.
+            // Auto-resize supports any u64 up to DELAY_NS_MAX; an error would require a 32-bit host without memory.
             let _ = h.record_n(ns, count);
         }
     }
 
-    /// All buckets, for what the list cannot answer itself.
+    /// All buckets, for queries that the list does not support.
     fn whole(&self) -> Histogram<u64> {
         match &self.0 {
             Buckets::Many(h) => (**h).clone(),
@@ -138,7 +139,7 @@ impl DelayHistogram {
         }
     }
 
-    /// Forgets all samples, keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         match &mut self.0 {
             Buckets::Few(list) => list.clear(),
@@ -154,7 +155,7 @@ impl DelayHistogram {
         }
     }
 
-    /// The `q`-quantile (0..=1) in nanoseconds; `None` without samples (RFC 2681 §4: undefined on an empty sample).
+    /// The `q`-quantile (0 to 1) in nanoseconds; `None` without samples (RFC 2681 §4: undefined for an empty sample).
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let h = self.whole();
         (!h.is_empty()).then(|| h.value_at_quantile(q).min(h.max()))
@@ -167,7 +168,7 @@ impl DelayHistogram {
         buckets.into_iter()
     }
 
-    /// Minimum, quantiles, maximum and the histogram itself; `None` without samples.
+    /// Minimum, quantiles, maximum and encoded histogram; `None` without samples.
     pub fn summary(&self) -> Option<DelaySummary> {
         let h = self.whole();
         if h.is_empty() {
@@ -190,15 +191,15 @@ impl DelayHistogram {
         })
     }
 
-    /// The HDR V2 encoding in base64: readable by every HdrHistogram implementation.
+    /// HDR V2 encoding in base64, readable by every HdrHistogram implementation.
     pub fn encode(&self) -> String {
         encode(&self.whole())
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the result of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// Not base64, or not an HDR V2 histogram.
+    /// The text is not base64, or not an HDR V2 histogram.
     pub fn decode(text: &str) -> Result<Self, HistogramError> {
         let bytes = STANDARD.decode(text).map_err(|_| HistogramError::Base64)?;
         let mut h: Histogram<u64> =
@@ -208,7 +209,7 @@ impl DelayHistogram {
     }
 }
 
-/// Adds to a list; `false`, with nothing changed, when it has no place for that.
+/// Adds to a list; returns `false` without a change if the list is full.
 fn add(list: &mut Vec<(u16, u16)>, index: u16, count: u64) -> bool {
     match list.binary_search_by_key(&index, |(i, _)| *i) {
         Ok(at) => {
@@ -217,7 +218,7 @@ fn add(list: &mut Vec<(u16, u16)>, index: u16, count: u64) -> bool {
             u16::try_from(new).map(|new| *old = new).is_ok()
         }
         Err(at) => {
-            let count = u16::try_from(count).ok().filter(|_| list.len() < FEW);
+            let count = u16::try_from(count).ok().filter(|_| list.len() < LIST_BUCKETS_MAX);
             count.map(|count| list.insert(at, (index, count))).is_some()
         }
     }
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_keep_their_bound_beyond_the_millionth_sample() {
+    fn quantiles_keep_their_error_bound_beyond_a_million_samples() {
         let mut h = DelayHistogram::new();
         for i in 1..=2_000_000_u64 {
             h.record_nanos(i * 1000);
@@ -269,16 +270,23 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_few_buckets_gives_what_all_buckets_give() {
+    fn a_list_of_few_buckets_equals_all_buckets() {
         let delays = |n: u64| {
-            (0..n).map(|i| i * i % 7_919 * 10_u64.pow((i % 7) as u32) + i).chain([0, 1, 2047, 2048, MAX_NS, u64::MAX])
+            (0..n).map(|i| i * i % 7_919 * 10_u64.pow((i % 7) as u32) + i).chain([
+                0,
+                1,
+                2047,
+                2048,
+                DELAY_NS_MAX,
+                u64::MAX,
+            ])
         };
-        // Fewer and more different delays than fit the list, and more of one than a list's count holds.
+        // Numbers of delays below and above the capacity of the list, and a count above that of a list entry.
         for (n, many) in [(300, 1), (3_000, 70_000), (100_000, 1)] {
             let (mut ours, mut exact) = (DelayHistogram::new(), all_buckets());
             for ns in delays(n) {
                 ours.record_nanos(ns);
-                exact.record(ns.min(MAX_NS)).unwrap();
+                exact.record(ns.min(DELAY_NS_MAX)).unwrap();
             }
             ours.record_many(5_000, many);
             exact.record_n(5_000, many).unwrap();
@@ -298,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_delays_take_a_few_kilobytes() {
+    fn a_thousand_delays_occupy_a_few_kilobytes() {
         let mut h = DelayHistogram::new();
         (0..1000).for_each(|i| h.record_nanos(20_000_000 + i * 10_000));
         let Buckets::Few(list) = &h.0 else { panic!("all buckets for a thousand delays") };

@@ -1,4 +1,4 @@
-//! Records of `longhaul history`: what was measured of paths before, and what is expected of them.
+//! Records of `longhaul history`: earlier measurements of paths, and the expectations derived from them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,40 +9,40 @@ use crate::estimate::{Layer, Quantity};
 /// Name and version of the record format of `longhaul history`.
 pub const HISTORY_SCHEMA: &str = "longhaul.history/2";
 
-/// One line of what `longhaul history` writes.
+/// One line of the output of `longhaul history`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum HistoryRecord {
-    /// First line: what was asked of which file.
+    /// First line: the request and the file.
     Start(HistoryStart),
-    /// A path, the one used last first; what follows until the next one is of it.
+    /// A path; the most recently used one is first. The following lines up to the next path belong to it.
     Path(HistoryPath),
-    /// What was measured of it, the oldest first; only where a host was named.
+    /// A measurement of the path, the oldest first; only with a host in the request.
     Entry(HistoryEntry),
-    /// What is expected of it now, a line for each quantity.
+    /// The current expectation, one line for each quantity.
     Expectation(HistoryExpectation),
 }
 
-/// What was asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryStart {
     /// Name and version of this format: `longhaul.history/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
-    /// When, in UTC (RFC 3339): the time for which something is expected.
+    /// Time in UTC (RFC 3339) to which the expectations refer.
     pub time_utc: String,
-    /// The same in seconds since 1970.
+    /// Time in seconds since 1970 (UTC) to which the expectations refer.
     pub at_utc_s: f64,
-    /// File with the history.
+    /// Path of the history file.
     pub file: String,
-    /// Host that was asked for, a name or an address; absent for all.
+    /// Requested host, a name or an address; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Entries before this time, in seconds since 1970, are left out; absent without a bound.
+    /// Time in seconds since 1970 (UTC) before which entries are excluded; absent without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_utc_s: Option<f64>,
-    /// The only quantity that is shown; absent for all.
+    /// Requested quantity; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
 }
@@ -54,34 +54,34 @@ pub struct HistoryPath {
     pub path: u32,
     /// Address of the other host.
     pub remote: String,
-    /// Address of this host by which it was reached.
+    /// Address of this host on the path.
     pub local: String,
-    /// Which way the measured bytes went.
+    /// Direction of the measured data.
     pub direction: Direction,
-    /// Names by which the far end was called, the latest first.
+    /// Names under which the far end was measured, the latest first.
     pub hosts: Vec<String>,
-    /// Entries of those that were asked for.
+    /// Number of entries that match the request.
     pub entries: u64,
-    /// When the first of them was made, in seconds since 1970.
+    /// Time of the first matching entry, in seconds since 1970 (UTC).
     pub first_utc_s: f64,
-    /// When the last of them was made.
+    /// Time of the last matching entry, in seconds since 1970 (UTC).
     pub last_utc_s: f64,
 }
 
-/// What asked for a measurement.
+/// Command that caused a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistorySource {
     /// `longhaul estimate`.
     Estimate,
-    /// `longhaul test`, or the method `tcp` of `longhaul estimate`, which is one.
+    /// `longhaul test`, or the method `tcp` of `longhaul estimate`, which runs a test.
     Test,
     /// `longhaul choose`.
     Choose,
 }
 
 impl HistorySource {
-    /// In words.
+    /// Name of the command as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Estimate => "estimate",
@@ -91,69 +91,69 @@ impl HistorySource {
     }
 }
 
-/// What was measured of a path at a time.
+/// One measurement of a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEntry {
     /// Number of the path.
     pub path: u32,
-    /// When, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970 (UTC).
     pub at_utc_s: f64,
-    /// The host as it was named.
+    /// Host name or address as given by the user.
     pub host: String,
-    /// What asked for it.
+    /// Command that caused the measurement.
     pub source: HistorySource,
-    /// Name of the method, such as `pathload`; of a test the congestion control.
+    /// Name of the method, such as `pathload`; for a test, the congestion control.
     pub method: String,
-    /// What was measured.
+    /// Measured quantity.
     pub quantity: Quantity,
-    /// Whose bits its rates count.
+    /// Protocol layer whose bits the rates count.
     pub layer: Layer,
-    /// The best single answer.
+    /// Best estimate.
     pub rate_bps: u64,
-    /// Lower end of its interval.
+    /// Lower end of the interval of the rate.
     pub low_bps: u64,
-    /// Upper end.
+    /// Upper end of the interval of the rate.
     pub high_bps: u64,
-    /// Round trip of the idle path; absent where it was not measured.
+    /// Round trip of the idle path; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
-    /// What it cost: bytes sent, headers included.
+    /// Bytes sent by the measurement, with headers.
     pub bytes: u64,
-    /// What was to be expected just before it, from the entries that were there; absent without any, and for methods that
-    /// give no rate to expect.
+    /// Expectation just before this measurement, from the earlier entries; absent without any, and for methods without
+    /// an expectation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_bps: Option<u64>,
-    /// Lower end of the interval that was expected to hold it, in four of five cases.
+    /// Lower end of the expected interval, which contains four of five values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_low_bps: Option<u64>,
-    /// Upper end.
+    /// Upper end of the expected interval, which contains four of five values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_high_bps: Option<u64>,
 }
 
-/// What is expected of a path now. It rests on all that is known of the path, whatever of it is shown.
+/// Current expectation for a path. It is based on all entries of the path, including those outside the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryExpectation {
     /// Number of the path.
     pub path: u32,
-    /// What is expected.
+    /// Expected quantity.
     pub quantity: Quantity,
-    /// Whose bits its rates count.
+    /// Protocol layer whose bits the rates count.
     pub layer: Layer,
-    /// The best single answer.
+    /// Best estimate.
     pub rate_bps: u64,
-    /// Lower end of an interval that holds four of five values.
+    /// Lower end of an interval that contains four of five values.
     pub low_bps: u64,
-    /// Upper end.
+    /// Upper end of an interval that contains four of five values.
     pub high_bps: u64,
-    /// Rule that gave it, in words: the one that was nearest so far.
+    /// Name of the predictor as text: the one with the smallest error so far.
     pub predictor: String,
-    /// Values that it rests on: those since the last level shift, at most 64, without outliers.
+    /// Number of values on which the expectation is based: at most 64 since the last level shift, without outliers.
     pub samples: u64,
-    /// Time since the last level shift; absent when none was seen.
+    /// Time in seconds since the last level shift; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_shift_s: Option<f64>,
-    /// When levels shifted, in seconds since 1970: the first value of each new level.
+    /// Times of level shifts in seconds since 1970 (UTC): the first value of each new level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shifts_utc_s: Vec<f64>,
 }

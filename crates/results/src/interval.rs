@@ -3,41 +3,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Decomposition, DelaySummary, Direction, End, OneWayDelay, Role, TcpState};
 
-/// What held a transfer back.
+/// Factor that limits a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The receiver's advertised window: its socket buffer is too small for the path.
+    /// The receiver's advertised window: its socket buffer is smaller than the bandwidth-delay product.
     ReceiveWindow,
     /// The sender's socket buffer.
     SendBuffer,
-    /// The path: it carries no more. Losses, if any, are its queue that overflows.
+    /// The path, which is fully utilised. Losses, if any, are overflows of its queue.
     Bottleneck,
-    /// The congestion window, which loss or an ECN mark holds well below what the path carries.
+    /// The congestion window, which loss or an ECN mark keeps far below the capacity of the path.
     #[serde(alias = "congestion_loss")]
     Loss,
-    /// The congestion window, still growing or held by the congestion control's own judgement, without loss.
+    /// The congestion window without loss: it is still growing, or the congestion control limits it.
     CongestionWindow,
-    /// A pacing rate that the user set.
+    /// A pacing rate set by the user.
     Pacing,
-    /// The sending application had too little to send.
+    /// The sending application, which provides too little data.
     Application,
-    /// The receiving application read too slowly, with CPU to spare.
+    /// The receiving application, which reads too slowly although CPU time is available.
     ReceiverApplication,
     /// The sender's CPU.
     SenderCpu,
     /// The receiver's CPU.
     ReceiverCpu,
-    /// The disk that the test reads from or writes to (`longhaul test --file`).
+    /// The disk that the test reads or writes (`longhaul test --file`).
     Disk,
-    /// The path drops full-size packets without telling the sender; only in a direction's total, as nothing was delivered.
+    /// A path that drops full-size packets without notice to the sender; only in the totals of a direction without
+    /// delivered data.
     PathMtu,
-    /// Too little data to tell.
+    /// Unknown: too little data for a verdict.
     Unknown,
 }
 
 impl Limit {
-    /// The name in text and on pages; records have the same with `_` for the space, in lower case.
+    /// Name for text and pages. Records use the name in lower case with `_` in place of spaces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ReceiveWindow => "receive window",
@@ -57,37 +58,37 @@ impl Limit {
     }
 }
 
-/// A judgement with the evidence for it.
+/// A limit with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitVerdict {
-    /// What limited the transfer most.
+    /// Main limit of the transfer.
     pub limit: Limit,
-    /// Share of the interval for which the evidence holds, 0..=1.
+    /// Share of the interval for which the evidence holds, 0 to 1.
     pub share: f64,
-    /// The evidence in words and numbers.
+    /// The evidence as text with numbers.
     pub evidence: String,
 }
 
-/// CPU spent by one end.
+/// CPU time of one end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuUse {
-    /// CPU seconds (user and system) of the threads that moved the bytes.
+    /// CPU time in seconds (user and system) of the threads that transferred the data.
     pub threads_s: f64,
-    /// Largest share of one CPU that a single one of those threads used, 0..=1.
+    /// Maximum share of one CPU used by a single thread, 0 to 1.
     pub busiest_thread: f64,
-    /// Share of the busiest CPU of the host that was not idle, 0..=1; absent when /proc/stat is not readable.
+    /// Utilisation of the busiest CPU of the host, 0 to 1; absent if /proc/stat is unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest_cpu: Option<f64>,
 }
 
-/// Counters of datagrams in one interval, at the receiver.
+/// Counts of datagrams in one interval at the receiver.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UdpInterval {
-    /// Datagrams received, duplicates not counted.
+    /// Datagrams received, without duplicates.
     pub received: u64,
-    /// Datagrams that the sender had sent by the highest sequence number seen and that had not arrived by then.
+    /// Increase of the number of missing datagrams: those below the highest received sequence number without arrival.
     pub lost: u64,
-    /// Copies of datagrams already received.
+    /// Copies of datagrams that were already received.
     pub duplicates: u64,
     /// Datagrams that arrived after one with a higher sequence number (RFC 4737 §3.3).
     pub reordered: u64,
@@ -103,79 +104,82 @@ pub struct StreamInterval {
     pub stream: u32,
     /// Sender: bytes acknowledged. Receiver: bytes read by the application.
     pub bytes: u64,
-    /// The same as a rate.
+    /// Rate of `bytes` in the interval.
     pub throughput_bps: u64,
     /// Segments retransmitted in this interval (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// Round trip of the blocks whose echo arrived in this interval (sender).
+    /// Round trips of the blocks whose echo arrived in this interval (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_rtt: Option<DelaySummary>,
-    /// The socket's state at the end of the interval.
+    /// State of the socket at the end of the interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpState>,
-    /// What limited this stream (sender).
+    /// Limit of this stream (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitVerdict>,
-    /// Datagram counters (UDP receiver).
+    /// Datagram counts (UDP receiver).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<UdpInterval>,
-    /// CPU seconds of this stream's thread.
+    /// CPU time of this stream's thread in seconds.
     pub cpu_s: f64,
 }
 
-/// What one end saw of one direction in one interval, cut by its own clock.
+/// Counts of one end for one direction in one interval, by its own clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalRecord {
-    /// The test.
+    /// Identifier of the test.
     pub test_id: String,
-    /// Who measured.
+    /// End that measured the interval.
     pub end: End,
-    /// Which bytes.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Whether `end` sent or received them.
+    /// Role of the end: sender or receiver of the data.
     pub role: Role,
-    /// Number of the interval, from 0; intervals of both ends with one number cover nearly the same time.
+    /// Number of the interval, from 0; the intervals of both ends with one number cover nearly the same time.
     pub index: u64,
-    /// Begin, in seconds since this end started the load.
+    /// Start of the interval, in seconds since this end started the load.
     pub start_s: f64,
-    /// End, in seconds since this end started the load.
+    /// End of the interval, in seconds since this end started the load.
     pub end_s: f64,
-    /// Whether the summary leaves this interval out (`longhaul test --omit`); absent: it does not.
+    /// Whether the summary excludes this interval (`longhaul test --omit`); absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub omitted: bool,
     /// Bytes of all streams.
     pub bytes: u64,
-    /// The same as a rate.
+    /// Rate of `bytes` in the interval.
     pub throughput_bps: u64,
-    /// About how many bytes arrived out of order and waited behind a lost segment (TCP receiver); the application reads them
-    /// at once when it is replaced, so that the rate may exceed the link's. Absent when none did.
+    /// Approximate bytes that arrived out of order and waited for a lost segment (TCP receiver); absent for zero. The
+    /// application reads them at once after the retransmission, so that the rate may exceed that of the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_bytes: Option<u64>,
-    /// Seconds that each of this end's streams spent at the disk on average (`longhaul test --file`); absent without a file.
+    /// Mean time in seconds that each of this end's streams spent at the disk (`longhaul test --file`); absent without
+    /// a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_s: Option<f64>,
     /// Block round trips of all streams (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_rtt: Option<DelaySummary>,
-    /// Where the delay of sampled blocks sits (client's view of its senders, or the server's of its own).
+    /// Division of the delay of sampled blocks into stages (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decomposition: Option<Decomposition>,
-    /// One-way delay of the bulk bytes: TCP from the sender's driver to the receiver's kernel, UDP from send to arrival.
+    /// One-way delay of the bulk data: TCP from the sender's driver to the receiver's kernel, UDP from transmission to
+    /// arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayDelay>,
-    /// One-way delay of the echoes on the way back (TCP): from the receiving application's read to the sender's read.
+    /// One-way delay of the echoes in the return direction (TCP): from the receiving application's read to the sender's
+    /// read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way_return: Option<OneWayDelay>,
-    /// What limited the direction (sender), judged over its streams.
+    /// Limit of the direction, from those of its streams (sender).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitVerdict>,
-    /// Datagram counters of all streams (UDP receiver).
+    /// Datagram counts of all streams (UDP receiver).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<UdpInterval>,
-    /// CPU of this end's threads for this direction.
+    /// CPU time of this end's threads for this direction.
     pub cpu: CpuUse,
-    /// Each stream.
+    /// Counts of each stream.
     pub streams: Vec<StreamInterval>,
 }
 
@@ -184,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_has_one_name_in_records_and_text_and_the_old_record_name_is_still_read() {
+    fn records_and_text_use_one_name_and_the_old_record_name_is_read() {
         use Limit as L;
         let all = [L::ReceiveWindow, L::SendBuffer, L::Bottleneck, L::Loss, L::CongestionWindow, L::Pacing]
             .into_iter()

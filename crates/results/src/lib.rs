@@ -1,8 +1,9 @@
-//! The one vocabulary of what was measured: versioned, self-describing records.
+//! Common record types of all measurements: versioned and self-describing.
 //!
-//! A result is a stream of [`Record`]s, one JSON object a line: one `start`, any number of `interval`s from both ends, one
-//! `end`. Numbers are numbers, the unit is the last part of each key (`_ns`, `_s`, `_bps`, `_bytes`). Everything that
-//! measures writes these types; everything that shows reads them. The crate is pure: no clock, no I/O beyond `Write`/`BufRead`.
+//! A result is a stream of [`Record`]s, one JSON object a line: one `start`, any number of `interval` records from both
+//! ends, and one `end`. Numbers are JSON numbers; the last part of a key is the unit (`_ns`, `_s`, `_bps`, `_bytes`).
+//! All measuring commands write these types, and all reports read them. The crate is pure: no clock, no I/O beyond
+//! `Write` and `BufRead`.
 
 pub mod cc;
 pub mod choose;
@@ -41,7 +42,8 @@ pub use tcp::TcpState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Name and version of the record format; the major number changes when an old reader would misread a new file.
+/// Name and version of the record format; the major number changes when an earlier reader would misinterpret a new
+/// file.
 pub const SCHEMA: &str = "longhaul.test/2";
 
 /// One line of a result file.
@@ -49,15 +51,15 @@ pub const SCHEMA: &str = "longhaul.test/2";
 #[serde(tag = "record", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "a handful of records per second; boxing would only burden readers")]
 pub enum Record {
-    /// First line: what was asked, what was granted, who took part.
+    /// First line: the request, the granted settings and both hosts.
     Start(StartRecord),
-    /// What one end saw in one interval of one direction.
+    /// Counts of one end for one direction in one interval.
     Interval(IntervalRecord),
-    /// Last line: the whole test.
+    /// Last line: totals of the whole test.
     End(EndRecord),
 }
 
-/// Which end of the test measured something.
+/// End of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -67,7 +69,7 @@ pub enum End {
     Server,
 }
 
-/// Which way the bulk bytes go.
+/// Direction of the bulk data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -78,7 +80,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The end that sends the bulk bytes.
+    /// Returns the end that sends the bulk data.
     pub const fn sender(self) -> End {
         match self {
             Self::Up => End::Client,
@@ -87,12 +89,12 @@ impl Direction {
     }
 }
 
-/// What an end did with the bulk bytes of one direction.
+/// Role of an end for the bulk data of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sent them.
+    /// The end sends the data.
     Sender,
-    /// Received them.
+    /// The end receives the data.
     Receiver,
 }

@@ -1,4 +1,4 @@
-//! Records of `longhaul model`: what published formulas say of a path.
+//! Records of `longhaul model`: predictions of published formulas for a path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,74 +6,74 @@ use serde::{Deserialize, Serialize};
 /// Name and version of the record format of `longhaul model`.
 pub const MODEL_SCHEMA: &str = "longhaul.model/2";
 
-/// One line of what `longhaul model` writes.
+/// One line of the output of `longhaul model`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum ModelRecord {
-    /// First line: what was asked.
+    /// First line: the request.
     Start(ModelStart),
-    /// What one formula says.
+    /// Result of one formula.
     Model(ModelResult),
 }
 
-/// What was asked.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelStart {
     /// Name and version of this format: `longhaul.model/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
-    /// Round trip, queues included.
+    /// Round trip, including queueing delay.
     pub rtt_ns: u64,
-    /// Loss events per segment, 0..1.
+    /// Loss events per segment, 0 to 1.
     pub loss: f64,
-    /// Data in a segment.
+    /// Payload of a segment in bytes.
     pub mss_bytes: u64,
     /// Retransmission timeout before any backoff.
     pub timeout_ns: u64,
-    /// Segments for which one acknowledgement comes.
+    /// Number of segments acknowledged by one acknowledgement.
     pub segments_per_ack: f64,
-    /// Rate of the slowest link; absent when not given.
+    /// Rate of the slowest link; absent if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// Largest window, the receiver's or the socket's; absent when not given.
+    /// Maximum window of the receiver or the socket; absent if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_bytes: Option<u64>,
-    /// Size of a transfer; absent when not given.
+    /// Size of a transfer; absent if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
-/// What holds a rate below what a formula says.
+/// Limit that is lower than the result of a formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelBound {
     /// The rate of the slowest link.
     Link,
-    /// The largest window over the round trip.
+    /// The maximum window divided by the round trip.
     Window,
 }
 
-/// What one formula says.
+/// Result of one formula.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelResult {
     /// Short name, such as `pftk`.
     pub model: String,
-    /// What it describes, in words.
+    /// Description of the formula as text.
     pub about: String,
-    /// Where it stands.
+    /// Publication of the formula.
     pub source: String,
-    /// Rate of payload that the formula says, whatever link and window allow; absent where it is not defined, such as without loss, and for
-    /// a formula of times.
+    /// Rate of payload by the formula alone, without the limits of link and window. Absent if it is undefined, such as
+    /// without loss, and for a formula of completion times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub formula_bps: Option<u64>,
-    /// The same, at most what link and window allow; without loss what they allow.
+    /// Rate of payload, limited by link and window; without loss, the limit of link and window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// What made it less; absent where the formula itself is the least.
+    /// Limit that determines the rate; absent if the formula itself does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<ModelBound>,
-    /// Time for the transfer of the size that was given; absent without one.
+    /// Completion time of a transfer of the given size; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_ns: Option<u64>,
 }

@@ -9,7 +9,7 @@ use crate::lab::{LAB_SCHEMA, LabRecord};
 use crate::trace::{TRACE_SCHEMA, TraceRecord};
 use crate::{Record, SCHEMA};
 
-/// A result file that could not be read.
+/// Error of reading a result file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -21,20 +21,20 @@ pub enum ReadError {
     Line {
         /// Line number from 1.
         line: usize,
-        /// What the parser said.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// Another format, or another version of this format.
+    /// The file has another format or another version of this format.
     #[error("line {line}: cannot read the format `{found}`; this version of longhaul reads `{expected}`")]
     Schema {
         /// Line number from 1.
         line: usize,
-        /// The format named there.
+        /// Format of the file.
         found: String,
-        /// The format that is read here.
+        /// Supported format.
         expected: &'static str,
     },
-    /// There is no record at all.
+    /// The file has no records.
     #[error("no records")]
     Empty,
 }
@@ -48,25 +48,25 @@ pub fn read_records(source: impl BufRead) -> Result<Vec<Record>, ReadError> {
     if records.is_empty() { Err(ReadError::Empty) } else { Ok(records) }
 }
 
-/// What a lab's result file holds.
+/// Content of a lab's result file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LabFile {
-    /// Its records, in order.
+    /// Records in the order of the file.
     pub records: Vec<LabRecord>,
-    /// Whether the last line is cut: the writer was stopped in the middle of it. That line is not in `records`.
+    /// Whether the last line is incomplete because the writer was stopped; that line is not in `records`.
     pub is_torn: bool,
-    /// Records of kinds that only a later version of the same major number knows. They are not in `records`.
+    /// Number of records of unknown kinds, from a later version of the same major number; they are not in `records`.
     pub unknown: u64,
 }
 
-/// Records that are read one by one.
+/// Record types that are read line by line.
 pub trait Streamed: DeserializeOwned {
-    /// Name and version of their format.
+    /// Name and version of the format.
     const SCHEMA: &'static str;
-    /// The kinds that are known.
+    /// Known kinds of records.
     const KINDS: &'static [&'static str];
 
-    /// The format that a record names, if it is one that names it.
+    /// Returns the format that the record names; `None` if the record names none.
     fn schema(&self) -> Option<&str>;
 }
 
@@ -116,28 +116,28 @@ pub type TraceReader<R> = Reader<R, TraceRecord>;
 /// Reads the records of `longhaul estimate`.
 pub type EstimateReader<R> = Reader<R, EstimateRecord>;
 
-/// What a line says of itself whatever else is in it.
+/// Fields of a line that identify its record.
 #[derive(Deserialize)]
-struct Label {
+struct RecordLabel {
     record: String,
     schema: Option<String>,
 }
 
-/// Reads JSON Lines one by one, also of a file whose writer is still at work or was killed.
+/// Reads JSON Lines one by one, also from a file that is being written or whose writer was killed.
 ///
-/// Empty lines and a byte order mark are skipped. A last line without its end, behind a record, is left out and told by
-/// [`is_torn`](Self::is_torn), records of an unknown kind by [`unknown`](Self::unknown); anything else that is not a record is an error that
-/// names its line, and the last item.
+/// Empty lines and a byte order mark are skipped. An incomplete last line after a record is skipped and sets
+/// [`is_torn`](Self::is_torn); [`unknown`](Self::unknown) counts records of unknown kinds. Any other line that is not a
+/// record is an error with its line number, and the last item.
 #[derive(Debug)]
 pub struct Reader<R, T> {
     source: R,
     bytes: Vec<u8>,
     line: usize,
-    /// Records so far, of whatever kind.
+    /// Number of records so far, of all kinds.
     records: u64,
     unknown: u64,
     is_torn: bool,
-    is_over: bool,
+    is_finished: bool,
     of: PhantomData<T>,
 }
 
@@ -151,22 +151,22 @@ impl<R: BufRead, T: Streamed> Reader<R, T> {
             records: 0,
             unknown: 0,
             is_torn: false,
-            is_over: false,
+            is_finished: false,
             of: PhantomData,
         }
     }
 
-    /// Whether the last line was cut: the writer was stopped in the middle of it.
+    /// Whether the last line was incomplete because the writer was stopped.
     pub const fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// Records so far of kinds that only a later version of the same major number knows.
+    /// Number of records so far of unknown kinds, from a later version of the same major number.
     pub const fn unknown(&self) -> u64 {
         self.unknown
     }
 
-    /// The next record; `None` at the end.
+    /// Reads the next record; `None` at the end.
     fn advance(&mut self) -> Result<Option<T>, ReadError> {
         loop {
             self.bytes.clear();
@@ -178,7 +178,7 @@ impl<R: BufRead, T: Streamed> Reader<R, T> {
             if text.trim_ascii().is_empty() {
                 continue;
             }
-            let found = one(text, self.line);
+            let found = parse_line(text, self.line);
             if let Err(ReadError::Line { .. }) = &found
                 && self.records > 0
                 && !text.ends_with(b"\n")
@@ -199,16 +199,16 @@ impl<R: BufRead, T: Streamed> Iterator for Reader<R, T> {
     type Item = Result<T, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
         let next = self.advance().transpose();
-        self.is_over = !matches!(next, Some(Ok(_)));
+        self.is_finished = !matches!(next, Some(Ok(_)));
         next
     }
 }
 
-/// A line without the byte order mark that some programs put before the first one of a file in UTF-8.
+/// Removes the byte order mark that some programs write before the first line of a UTF-8 file.
 pub fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
@@ -226,9 +226,9 @@ pub fn read_lab_records(source: impl BufRead) -> Result<LabFile, ReadError> {
     Ok(LabFile { records, is_torn: reader.is_torn, unknown: reader.unknown })
 }
 
-/// Whether a line is a record of the lab, by its kind; no test has records of these kinds.
+/// Whether a line is a record of the lab, by its kind, which no test uses.
 pub fn is_lab_record(line: &[u8]) -> bool {
-    serde_json::from_slice::<Label>(line).is_ok_and(|label| LabRecord::KINDS.contains(&label.record.as_str()))
+    serde_json::from_slice::<RecordLabel>(line).is_ok_and(|label| LabRecord::KINDS.contains(&label.record.as_str()))
 }
 
 /// Whether a line is the first record of a trace.
@@ -241,24 +241,24 @@ pub fn is_estimate_record(line: &[u8]) -> bool {
     is_first_of(ESTIMATE_SCHEMA, line)
 }
 
-/// Whether a line names this format, in whatever version.
+/// Whether a line names this format in any version.
 fn is_first_of(schema: &str, line: &[u8]) -> bool {
     let name = schema.split_once('/').map_or(schema, |(name, _)| name);
     let of_trace = |schema: &str| schema.split_once('/').is_some_and(|(found, _)| found == name);
-    serde_json::from_slice::<Label>(line).is_ok_and(|label| label.schema.as_deref().is_some_and(of_trace))
+    serde_json::from_slice::<RecordLabel>(line).is_ok_and(|label| label.schema.as_deref().is_some_and(of_trace))
 }
 
-/// One line; `None` for a kind that is not known.
-fn one<T: Streamed>(bytes: &[u8], line: usize) -> Result<Option<T>, ReadError> {
+/// Parses parse_line line; `None` for an unknown kind.
+fn parse_line<T: Streamed>(bytes: &[u8], line: usize) -> Result<Option<T>, ReadError> {
     let foreign = |found: String| ReadError::Schema { line, found, expected: T::SCHEMA };
     match serde_json::from_slice::<T>(bytes) {
         Ok(record) => match record.schema().filter(|found| *found != T::SCHEMA) {
             Some(found) => Err(foreign(found.to_owned())),
             None => Ok(Some(record)),
         },
-        // The kind decides whether this is a record of a later version or a broken one.
-        Err(source) => match serde_json::from_slice::<Label>(bytes) {
-            Ok(Label { schema: Some(found), .. }) if found != T::SCHEMA => Err(foreign(found)),
+        // The kind distinguishes a record of a later version from a broken parse_line.
+        Err(source) => match serde_json::from_slice::<RecordLabel>(bytes) {
+            Ok(RecordLabel { schema: Some(found), .. }) if found != T::SCHEMA => Err(foreign(found)),
             Ok(label) if !T::KINDS.contains(&label.record.as_str()) => Ok(None),
             _ => Err(ReadError::Line { line, source }),
         },
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_writer_was_killed_is_read_up_to_the_cut() {
+    fn a_file_with_an_incomplete_last_line_is_read_up_to_it() {
         let whole = format!("{ENGINE}\n\n{ENGINE}\n");
         assert_eq!(read(&whole).unwrap().records.len(), 2);
         assert!(!read(&whole).unwrap().is_torn);
@@ -284,13 +284,13 @@ mod tests {
             let file = read(&format!("{ENGINE}\n{}", &ENGINE[..cut])).unwrap();
             assert_eq!((file.records.len(), file.is_torn), (1, true), "{cut}");
         }
-        // Only the end of the line is missing: the record is whole.
+        // Only the newline is missing: the record is complete.
         let file = read(&format!("{ENGINE}\n{ENGINE}")).unwrap();
         assert_eq!((file.records.len(), file.is_torn), (2, false));
     }
 
     #[test]
-    fn a_cut_first_line_is_no_result() {
+    fn an_incomplete_first_line_is_an_error() {
         assert!(matches!(read(&ENGINE[..20]).unwrap_err(), ReadError::Line { line: 1, .. }));
     }
 
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_tells_whether_it_is_of_the_lab() {
+    fn records_of_the_lab_are_recognised() {
         assert!(is_lab_record(ENGINE.as_bytes()) && is_lab_record(b" {\"record\":\"experiment\"}\n"));
         for other in [&b""[..], b"hello", b"{}", b"{\"record\":\"start\"}", b"{\"record\":\"engine\""] {
             assert!(!is_lab_record(other), "{other:?}");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_within_a_character_is_a_cut_too() {
+    fn a_last_line_that_ends_within_a_character_is_incomplete() {
         let mut bytes = format!("{ENGINE}\n").into_bytes();
         bytes.extend_from_slice(b"{\"record\":\"flow\",\"flow\":\"\xc3");
         let file = read_lab_records(bytes.as_slice()).unwrap();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_in_the_middle_is_an_error_that_names_it() {
+    fn a_broken_line_in_the_middle_is_an_error_with_its_number() {
         let error = read(&format!("{ENGINE}\n{}\n{ENGINE}\n", &ENGINE[..20])).unwrap_err();
         assert!(error.to_string().starts_with("line 2: not a longhaul record"), "{error}");
         let known_but_wrong = read("{\"record\":\"engine\",\"run\":\"x\"}\n").unwrap_err();
@@ -325,13 +325,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_later_version_is_counted_and_left_out() {
+    fn a_kind_of_a_later_version_is_counted_and_skipped() {
         let file = read(&format!("{ENGINE}\n{{\"record\":\"queue_trace\",\"run\":0}}\n")).unwrap();
         assert_eq!((file.records.len(), file.unknown, file.is_torn), (1, 1, false));
     }
 
     #[test]
-    fn the_records_of_a_plain_test_are_refused_by_their_format() {
+    fn the_records_of_a_test_are_refused_by_their_format() {
         let error = read("{\"record\":\"start\",\"schema\":\"longhaul.test/2\"}\n").unwrap_err();
         assert_eq!(
             error.to_string(),

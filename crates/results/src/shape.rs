@@ -1,46 +1,46 @@
-//! Records of `longhaul shape`: what a policy comes to on a device, and what its classes did.
+//! Records of `longhaul shape`: policies on devices, and the counters of their classes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Name and version of the format.
+/// Name and version of the record format of `longhaul shape`.
 pub const SHAPE_SCHEMA: &str = "longhaul.shape/2";
 
-/// One line of what `longhaul shape --json` prints.
+/// One line of the output of `longhaul shape --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum ShapeRecord {
-    /// First line about a device: its policy as planned or as installed.
+    /// First line of a device: its policy, planned or installed.
     Policy(ShapePolicy),
-    /// A class with its values after the kernel's rounding.
+    /// A class with its values after rounding by the kernel.
     Class(ShapeClass),
-    /// A command of tc(8) that does a part of the same; of `plan` only.
+    /// A tc(8) command equivalent to a part of the policy; only for `plan`.
     Command(ShapeCommand),
-    /// What a class did since the reading before.
+    /// Counters of a class since the previous reading.
     Counters(ShapeCounters),
-    /// What the program of a direction remembers and costs.
+    /// State and cost of the BPF program of a direction.
     Flows(ShapeFlows),
 }
 
-/// Which way packets go, from the host's point of view.
+/// Direction of packets, as seen from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TrafficDirection {
-    /// Out of the host.
+    /// Packets leaving the host.
     Egress,
-    /// Into the host.
+    /// Packets entering the host.
     Ingress,
 }
 
-/// Whether a policy is installed.
+/// Installation state of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShapeState {
-    /// Nothing was changed.
+    /// The policy is planned; nothing was changed.
     Planned,
-    /// The kernel has it, read back and compared.
+    /// The policy is installed, as verified in the kernel.
     Installed,
-    /// The kernel has something else: a change by another program, or a crash.
+    /// The kernel's state differs from the policy: a change by another program, or a crash.
     Disturbed,
 }
 
@@ -51,146 +51,147 @@ pub struct ShapePolicy {
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
-    /// The device.
+    /// Name of the device.
     pub device: String,
-    /// Whether it is installed.
+    /// Installation state of the policy.
     pub state: ShapeState,
-    /// What the kernel has otherwise than planned, in words.
+    /// Differences of the kernel's state from the plan, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
-    /// Time until it is undone by itself, seconds.
+    /// Time in seconds until the policy is removed automatically; absent if it is permanent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_in_s: Option<f64>,
-    /// Whether that can be prevented by `shape confirm`.
+    /// Whether `shape confirm` can prevent the automatic removal.
     #[serde(default)]
     pub awaits_confirmation: bool,
-    /// Its directions.
+    /// Directions of the policy.
     pub directions: Vec<ShapeDirection>,
 }
 
 /// One direction of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeDirection {
-    /// Which.
+    /// Direction of the packets.
     pub direction: TrafficDirection,
-    /// The device that holds its classes: the policy's own, or the IFB device that what comes in is led through.
+    /// Device of the classes: that of the policy, or the IFB device through which ingress packets are redirected.
     pub device: String,
-    /// What it carries at most, in frames (L2: with the Ethernet header, without preamble, checksum and gap), bits per second.
+    /// Maximum rate in frames (layer 2: with the Ethernet header, without preamble, checksum and gap), in bits per
+    /// second.
     pub rate_bps: u64,
-    /// The same on the wire (L1) when packets are of full size, bits per second.
+    /// Maximum rate on the wire (layer 1) with full-size packets, in bits per second.
     pub wire_rate_bps: u64,
-    /// The class for what belongs to no other.
+    /// Class of packets that match no rule.
     pub default_class: String,
-    /// How packets find their class: `u32`, `bpf`, or `none` with a single class.
+    /// Classifier: `u32`, `bpf`, or `none` with a single class.
     pub classifier: String,
-    /// Number of u32 filters, or of rules of the program.
+    /// Number of u32 filters, or of rules of the BPF program.
     pub rules: u32,
 }
 
-/// A class with its values after the kernel's rounding.
+/// A class with its values after rounding by the kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeClass {
-    /// The policy's device.
+    /// Device of the policy.
     pub device: String,
-    /// Which direction.
+    /// Direction of the packets.
     pub direction: TrafficDirection,
-    /// Name in the policy.
+    /// Name of the class in the policy.
     pub class: String,
-    /// Name in the kernel, such as `1:10`.
+    /// Handle of the class in the kernel, such as `1:10`.
     pub handle: String,
-    /// The class above.
+    /// Parent class; absent at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// What it always gets, in frames, bits per second.
+    /// Guaranteed rate in frames, in bits per second.
     pub rate_bps: u64,
-    /// What it gets at most, in frames, bits per second.
+    /// Maximum rate in frames, in bits per second.
     pub ceiling_bps: u64,
-    /// Its rate on the wire when packets are of full size, bits per second.
+    /// Guaranteed rate on the wire with full-size packets, in bits per second.
     pub wire_rate_bps: u64,
-    /// Its ceiling on the wire when packets are of full size, bits per second.
+    /// Maximum rate on the wire with full-size packets, in bits per second.
     pub wire_ceiling_bps: u64,
-    /// Depth of the bucket of its rate, bytes.
+    /// Depth of the token bucket of the guaranteed rate, in bytes.
     pub burst_bytes: u64,
-    /// Depth of the bucket of its ceiling, bytes.
+    /// Depth of the token bucket of the maximum rate, in bytes.
     pub ceiling_burst_bytes: u64,
-    /// Bytes of each turn among classes of one priority.
+    /// Quantum of the class among classes of one priority, in bytes.
     pub quantum_bytes: u32,
-    /// 0 (served first) to 7.
+    /// Priority from 0 (served first) to 7.
     pub priority: u32,
-    /// Its queue, if it is a leaf.
+    /// Queue of a leaf class; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<ShapeQueue>,
 }
 
-/// The queue of a class.
+/// Queue of a class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeQueue {
     /// Queueing discipline: `bfifo` or `fq_codel`.
     pub discipline: String,
-    /// Bytes that wait at most.
+    /// Maximum length of the queue in bytes.
     pub limit_bytes: u64,
-    /// The longest wait at the class's ceiling, seconds.
+    /// Maximum queueing delay at the maximum rate of the class, in seconds.
     pub limit_s: f64,
 }
 
-/// A command of tc(8).
+/// A tc(8) command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeCommand {
-    /// The policy's device.
+    /// Device of the policy.
     pub device: String,
-    /// The line.
+    /// Command line.
     pub command: String,
 }
 
-/// What a class did between two readings.
+/// Counters of a class between two readings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeCounters {
-    /// The policy's device.
+    /// Device of the policy.
     pub device: String,
-    /// Which direction.
+    /// Direction of the packets.
     pub direction: TrafficDirection,
-    /// Name in the policy.
+    /// Name of the class in the policy.
     pub class: String,
-    /// Time of the reading, seconds since 1970 UTC.
+    /// Time of the reading, in seconds since 1970 (UTC).
     pub utc_s: f64,
-    /// Time since the reading before, seconds.
+    /// Time since the previous reading, in seconds.
     pub seconds: f64,
-    /// Sent in that time, bytes of frames.
+    /// Bytes of frames sent since the previous reading.
     pub bytes: u64,
-    /// Sent in that time; each segment of a super-packet counts.
+    /// Packets sent since the previous reading; each segment of a super-packet counts.
     pub packets: u64,
-    /// Rate of that time in frames, bits per second.
+    /// Rate since the previous reading in frames, in bits per second.
     pub rate_bps: u64,
-    /// Super-packets that went by borrowed tokens in that time.
+    /// Super-packets sent with borrowed tokens since the previous reading.
     pub borrowed: u64,
-    /// Discarded in that time.
+    /// Packets dropped since the previous reading.
     pub dropped: u64,
-    /// Waiting now, bytes.
+    /// Bytes in the queue.
     pub backlog_bytes: u64,
-    /// Waiting now.
+    /// Packets in the queue.
     pub backlog_packets: u64,
-    /// How long they will wait at the class's present rate, or at its ceiling when it is idle, seconds.
+    /// Time to send the queue at the current rate of the class, or at its maximum rate if it is idle, in seconds.
     pub backlog_s: f64,
-    /// Sent since the class exists, bytes of frames.
+    /// Bytes of frames sent since the creation of the class.
     pub total_bytes: u64,
-    /// Discarded since the class exists.
+    /// Packets dropped since the creation of the class.
     pub total_dropped: u64,
 }
 
-/// What a direction's program remembers and costs.
+/// State and cost of the BPF program of a direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeFlows {
-    /// The policy's device.
+    /// Device of the policy.
     pub device: String,
-    /// Which direction.
+    /// Direction of the packets.
     pub direction: TrafficDirection,
-    /// Flows that are mice now, idle ones included.
+    /// Number of flows classified as mice, idle ones included.
     pub mice: u64,
-    /// Flows that are elephants now.
+    /// Number of flows classified as elephants.
     pub elephants: u64,
     /// Maximum number of flows in the table.
     pub flows_max: u64,
-    /// Mean time of the program for a packet or super-packet, nanoseconds; only while the kernel counts it
+    /// Mean run time of the program for a packet or super-packet, in nanoseconds; only while the kernel collects it
     /// (`sysctl kernel.bpf_stats_enabled=1`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_ns: Option<f64>,

@@ -1,4 +1,4 @@
-//! Records of `longhaul trace`: what the kernel's TCP keeps of connections, as it changes.
+//! Records of `longhaul trace`: changes of the kernel's state of TCP connections.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 /// Name and version of the record format of `longhaul trace`.
 pub const TRACE_SCHEMA: &str = "longhaul.trace/2";
 
-/// One line of what `longhaul trace` writes.
+/// One line of the output of `longhaul trace`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "nearly all are samples")]
 pub enum TraceRecord {
-    /// First line: the host, and what is followed.
+    /// First line: the host and the traced connections.
     Start(TraceStart),
     /// A connection, before its first sample.
     Flow(TraceFlow),
-    /// What was kept of a connection at a time.
+    /// State of a connection at one time.
     Sample(TraceSample),
-    /// Last line: what was seen and what was lost.
+    /// Last line: counts of samples and of lost events.
     End(TraceEnd),
 }
 
-/// Where the samples come from.
+/// Source of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceSource {
-    /// BPF programs at the kernel's tracepoints: every packet, every change.
+    /// BPF programs at the kernel's tracepoints: every packet and every change.
     Bpf,
-    /// Socket diagnostics (sock_diag(7)), asked again and again.
+    /// Socket diagnostics (sock_diag(7)), polled periodically.
     Diagnostics,
 }
 
-/// The host, and what is followed.
+/// The host and the traced connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceStart {
     /// Name and version of this format: `longhaul.trace/2`.
@@ -40,152 +40,154 @@ pub struct TraceStart {
     pub version: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// Where the samples come from.
+    /// Source of the samples.
     pub source: TraceSource,
-    /// Least time between two samples of a connection; 0: at every packet that arrives for it.
+    /// Minimum time between two samples of a connection, in seconds; 0: a sample for every received packet.
     pub interval_s: f64,
-    /// Which connections, in words.
+    /// Filter for connections, as text.
     pub filter: String,
-    /// When it began, in seconds since 1970 (UTC).
+    /// Start of the trace, in seconds since 1970 (UTC).
     pub start_utc_s: f64,
 }
 
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceFlow {
-    /// Its number in this trace, from 1.
+    /// Number of the connection in this trace, from 1.
     pub flow: u32,
-    /// When it was first seen.
+    /// Time of the first observation, in seconds since the start of the trace.
     pub at_s: f64,
-    /// This host's address and port.
+    /// Local address and port.
     pub local: String,
-    /// The other end's address and port.
+    /// Remote address and port.
     pub remote: String,
-    /// Its congestion control.
+    /// Congestion control of the connection.
     pub congestion_control: String,
 }
 
-/// What made a sample.
+/// Event that caused a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceCause {
-    /// A packet arrived (bpf), or it was time (diagnostics).
+    /// A packet arrived (bpf), or the interval ended (diagnostics).
     Ack,
-    /// The state changed.
+    /// The congestion state changed.
     State,
-    /// Something was sent again.
+    /// A segment was retransmitted.
     Retransmission,
     /// The connection ended.
     End,
 }
 
-/// State of a connection (enum tcp_ca_state of the kernel).
+/// Congestion state of a connection (enum tcp_ca_state of the kernel).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceState {
-    /// Nothing is amiss.
+    /// Normal operation.
     Open,
-    /// Something was selectively acknowledged.
+    /// Duplicate or selective acknowledgements arrived.
     Disorder,
-    /// The window was reduced without a loss: a congestion mark, or a full queue of this host.
+    /// The window was reduced without loss: a congestion mark, or a full queue of this host.
     Reduced,
-    /// Losses are being repaired.
+    /// Lost segments are being retransmitted.
     Recovery,
-    /// A timeout.
+    /// A retransmission timeout occurred.
     Loss,
 }
 
-/// What was kept of a connection at a time. Windows are in packets of `mss_bytes`.
+/// State of a connection at one time. Windows are counted in segments of `mss_bytes`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSample {
     /// Number of the connection.
     pub flow: u32,
-    /// Since the trace began.
+    /// Time in seconds since the start of the trace.
     pub at_s: f64,
-    /// What made the sample.
+    /// Event that caused the sample.
     pub cause: TraceCause,
-    /// State of the connection.
+    /// Congestion state of the connection.
     pub state: TraceState,
     /// Congestion window.
     pub cwnd_segments: u32,
-    /// Slow start threshold; absent while infinite.
+    /// Slow-start threshold; absent while infinite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssthresh_segments: Option<u32>,
-    /// Packets in the network: sent, and neither acknowledged nor thought lost.
+    /// Segments in flight: sent, and neither acknowledged nor assumed lost.
     pub in_flight_segments: u32,
     /// Smoothed round trip.
     pub srtt_ns: u64,
-    /// Its mean deviation.
+    /// Mean deviation of the round trip.
     pub rttvar_ns: u64,
-    /// Smallest round trip in the kernel's window; absent before the first.
+    /// Minimum round trip in the kernel's window; absent before the first sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rtt_ns: Option<u64>,
-    /// Rate of the last measured delivery; absent before the first.
+    /// Last measured delivery rate; absent before the first measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
-    /// What pacing would allow, which the kernel computes for every connection; absent while unlimited.
+    /// Pacing rate, which the kernel computes for every connection; absent while unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
-    /// Packets thought lost and not yet repaired.
+    /// Segments assumed lost and not yet retransmitted.
     pub lost_segments: u32,
-    /// Packets sent again since the connection began.
+    /// Segments retransmitted since the start of the connection.
     pub retransmitted_segments: u32,
-    /// Bytes acknowledged since the connection began.
+    /// Bytes acknowledged since the start of the connection.
     pub acked_bytes: u64,
-    /// Bytes of a packet.
+    /// Maximum segment size in bytes.
     pub mss_bytes: u32,
-    /// Window of the peer.
+    /// Advertised window of the peer in bytes.
     pub peer_window_bytes: u64,
-    /// The application sends less than it could: at the moment (bpf), or when the last rate was measured (diagnostics).
+    /// Whether the application provides too little data: currently (bpf), or during the last rate measurement
+    /// (diagnostics).
     pub application_limited: bool,
-    /// The congestion window holds it back. Absent from diagnostics.
+    /// Whether the congestion window limits the connection; absent for diagnostics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_limited: Option<bool>,
-    /// State of FAST TCP.
+    /// State of FAST TCP; absent for other congestion controls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast: Option<FastState>,
-    /// State of H-TCP.
+    /// State of H-TCP; absent for other congestion controls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub htcp: Option<HtcpState>,
 }
 
-/// What FAST TCP keeps.
+/// State of FAST TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FastState {
-    /// Smallest round trip of the connection: what it takes for the empty path.
+    /// Base round trip: the minimum of the connection, an estimate for the empty path.
     pub base_rtt_ns: u64,
     /// Mean round trip.
     pub average_rtt_ns: u64,
-    /// Packets that it believes to have queued: the part of those in flight by which the round trip exceeds the smallest.
+    /// Estimated number of queued segments: those in flight, times the share of the round trip beyond the base round
+    /// trip.
     pub queue_segments: f64,
-    /// Window that it goes to.
+    /// Target window in segments.
     pub target_segments: u32,
-    /// Whether FAST holds the window for a round trip.
+    /// Whether FAST keeps the window constant for one round trip.
     pub holding: bool,
 }
 
-/// What H-TCP keeps.
+/// State of H-TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HtcpState {
-    /// Smallest smoothed round trip.
+    /// Minimum smoothed round trip.
     pub min_rtt_ns: u64,
-    /// Largest, slowly forgotten.
+    /// Maximum smoothed round trip, which decays slowly.
     pub max_rtt_ns: u64,
-    /// Packets by which the window grows each round trip.
+    /// Increase of the window in segments for each round trip.
     pub alpha_segments: f64,
-    /// Factor of decrease.
+    /// Factor of the window decrease.
     pub beta: f64,
 }
 
-/// What was seen and what was lost.
+/// Counts of samples and of lost events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceEnd {
-    /// How long it lasted.
+    /// Duration of the trace in seconds.
     pub seconds: f64,
-    /// Connections.
+    /// Number of connections.
     pub flows: u32,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Events that found no room on their way to this program: they are missing above.
+    /// Events lost for lack of buffer space between the kernel and this program; their samples are missing.
     pub lost_events: u64,
 }

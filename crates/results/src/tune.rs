@@ -1,4 +1,4 @@
-//! Records of `longhaul tune`: settings as found and as advised, changes, and what a change did to the throughput.
+//! Records of `longhaul tune`: current and recommended settings, changes, and their effect on the throughput.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,26 +9,26 @@ use crate::{Direction, HostReport};
 /// Name and version of the record format of `longhaul tune`.
 pub const TUNE_SCHEMA: &str = "longhaul.tune/2";
 
-/// One line of what `longhaul tune` writes.
+/// One line of the output of `longhaul tune`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "some dozens of records; boxing would only burden readers")]
 pub enum TuneRecord {
-    /// First line: the host, and the path that the advice is for.
+    /// First line: the host, and the path of the recommendations.
     Start(TuneStart),
     /// One setting.
     Row(TuneRow),
-    /// One setting changed, restored, or left alone.
+    /// A change of one setting, its restoration, or the reason for neither.
     Change(TuneChange),
     /// One pair of tests, without and with the changes.
     Pair(TunePair),
-    /// Last line of a check: what to do.
+    /// Last line of a check: counts of recommended changes.
     Summary(TuneSummary),
-    /// Last line of a verification.
+    /// Last line of a verification: the verdict.
     Verdict(TuneVerdict),
 }
 
-/// Which part of `longhaul tune` wrote the records.
+/// Subcommand of `longhaul tune` that wrote the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TuneCommand {
@@ -42,125 +42,127 @@ pub enum TuneCommand {
     Verify,
 }
 
-/// The host, and the path that the advice is for.
+/// The host, and the path of the recommendations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneStart {
     /// Name and version of this format: `longhaul.tune/2`.
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
-    /// Which part of `longhaul tune` this is.
+    /// Subcommand of `longhaul tune`.
     pub command: TuneCommand,
-    /// Number of the network namespace that was looked at.
+    /// Cookie of the inspected network namespace (SO_NETNS_COOKIE), unique until the machine reboots.
     pub namespace: u64,
-    /// It is the machine's first; false: a container's or a lab's, to which some settings do not belong.
+    /// Whether the namespace is the initial one of the machine. Some settings do not exist in that of a container or a
+    /// lab.
     pub is_host: bool,
-    /// The path that the advice is for; absent for `undo`.
+    /// Path of the recommendations; absent for `undo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<TunePath>,
-    /// The machine.
+    /// Settings of the machine.
     pub host: HostReport,
 }
 
-/// The path that the advice is for.
+/// Path of the recommendations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TunePath {
-    /// Rate of its narrow link.
+    /// Rate of the narrow link.
     pub rate_bps: u64,
-    /// Where the rate comes from: an option, a device, an assumption.
+    /// Source of the rate: an option, a device, or an assumption.
     pub rate_from: String,
     /// Round trip.
     pub rtt_ns: u64,
-    /// Where the round trip comes from.
+    /// Source of the round trip.
     pub rtt_from: String,
-    /// Bytes under way on the full path: rate times round trip.
+    /// Bandwidth-delay product: rate times round trip.
     pub bdp_bytes: u64,
-    /// The device that was looked at; absent where there is none.
+    /// Inspected network device; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
-/// What is to be done about a setting.
+/// Assessment of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// As it should be for this path.
+    /// The value suits this path.
     Good,
-    /// Should change.
+    /// The value should change.
     Change,
-    /// Should change, and is the host's: it cannot be changed from this network namespace.
+    /// The value should change, but belongs to the host and cannot be changed from this network namespace.
     BelongsToHost,
-    /// What was found does not suffice to judge.
+    /// The available data does not suffice for an assessment.
     Unknown,
-    /// The value cannot be read here.
+    /// The value is unreadable in this environment.
     CannotBeRead,
 }
 
-/// What the shaping paper of 2014 advised.
+/// Recommendation of the shaping paper of 2014.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PaperAdvice {
-    /// Its advice (section 3.3).
+    /// Recommendation of the paper (section 3.3).
     pub advised: String,
-    /// Today's advice differs.
+    /// Whether the current recommendation differs from the paper's.
     pub differs: bool,
-    /// Why it differs, or why it still holds.
+    /// Reason why the recommendation differs, or why it still holds.
     pub why: String,
 }
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneRow {
-    /// Name: that of sysctl(8), or `DEVICE:setting`, or a word for the machine.
+    /// Name: that of sysctl(8), `DEVICE:setting`, or a name for a property of the machine.
     pub key: String,
-    /// Value found; absent where it cannot be read.
+    /// Current value; absent if unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// Value advised; absent: as it is.
+    /// Recommended value; absent: the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advised: Option<String>,
-    /// What is to be done.
+    /// Assessment of the setting.
     pub judgement: Judgement,
-    /// Why, in a sentence.
+    /// Reason in one sentence.
     pub why: String,
-    /// Who says so.
+    /// Source of the recommendation.
     pub source: String,
-    /// What the change does, or the value costs, where arithmetic tells.
+    /// Calculated effect of the change, or cost of the value; absent without a calculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// Rate of one connection that the value found allows on this path, where it sets one: a window each round trip. Of a receive
-    /// buffer half counts as window since Linux 6.6, where the kernel may make it more.
+    /// Maximum rate of one connection on this path with the current value, one window per round trip; absent if the
+    /// value sets no window. Since Linux 6.6 half of a receive buffer counts as window; the kernel may raise that
+    /// share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bps: Option<u64>,
-    /// What the paper of 2014 advised, where it spoke of this setting.
+    /// Recommendation of the paper of 2014; absent if the paper does not mention the setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_2014: Option<PaperAdvice>,
-    /// `longhaul tune apply` would make this change.
+    /// Whether `longhaul tune apply` makes this change.
     pub applicable: bool,
 }
 
-/// What became of one setting.
+/// Result for one setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOutcome {
-    /// Would be changed; nothing was (`--dry-run`).
+    /// The setting would be changed; nothing was done (`--dry-run`).
     Planned,
-    /// Changed, and read back.
+    /// The setting was changed, as verified by reading it.
     Applied,
-    /// Set back to what it was, and read back.
+    /// The previous value was restored, as verified by reading it.
     Restored,
-    /// Was already as before: the change had not been made, or had been taken back.
+    /// The setting already had its previous value: the change was not made, or was already reverted.
     AsBefore,
-    /// Holds a third value: somebody else changed it since, and it was left alone.
+    /// The setting has a third value, set by another program in the meantime, and was not changed.
     LeftAlone,
-    /// Could not be changed; `note` says why.
+    /// The change failed; `note` contains the reason.
     Failed,
-    /// A file written, so that the values hold after a restart.
+    /// A file was written that keeps the values after a restart.
     FileWritten,
-    /// That file removed.
+    /// The file that keeps the values after a restart was removed.
     FileRemoved,
 }
 
-/// One setting changed, restored, or left alone.
+/// A change of one setting, its restoration, or the reason for neither.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneChange {
     /// Name of the setting, or path of the file.
@@ -168,82 +170,82 @@ pub struct TuneChange {
     /// Value before the first change by longhaul; absent for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Value that longhaul set or would set; absent for a file.
+    /// Value set by longhaul, or to be set; absent for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// What became of it.
+    /// Result for the setting.
     pub outcome: ChangeOutcome,
-    /// More about it, where there is more to say.
+    /// Additional information; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// One pair of tests, one after the other.
+/// One pair of consecutive tests, without and with the changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TunePair {
-    /// Number from 1.
+    /// Number of the pair, from 1.
     pub pair: u32,
-    /// The test with the changes came first: the order alternates, so that a drift of the path counts for neither.
+    /// Whether the test with the changes came first. The order alternates, so that a drift of the path favours neither.
     pub with_first: bool,
     /// Goodput without the changes.
     pub without_bps: u64,
-    /// Goodput with them.
+    /// Goodput with the changes.
     pub with_bps: u64,
-    /// With minus without.
+    /// Goodput with the changes minus goodput without them.
     pub difference_bps: i64,
 }
 
-/// What a check says to do.
+/// Counts of recommended changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneSummary {
-    /// Settings that should change.
+    /// Number of settings that should change.
     pub to_change: u32,
-    /// Of those, the ones that `longhaul tune apply` changes.
+    /// Number of settings that should change and that `longhaul tune apply` changes.
     pub applicable: u32,
-    /// Settings that should change and belong to the host.
+    /// Number of settings that should change and belong to the host.
     pub of_host: u32,
-    /// Settings that could not be read or judged.
+    /// Number of settings that could not be read or assessed.
     pub unknown: u32,
 }
 
-/// What a comparison by measurement says.
+/// Result of a comparison by measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
-    /// The interval of the difference lies above zero.
+    /// Better: the interval of the difference lies above zero.
     Better,
-    /// It lies below zero.
+    /// Worse: the interval of the difference lies below zero.
     Worse,
-    /// It holds zero: no difference seen.
+    /// No difference: the interval of the difference contains zero.
     NoDifference,
-    /// There was nothing to change, so nothing was measured.
+    /// No change was necessary, so nothing was measured.
     NothingToChange,
     /// Fewer than two pairs were measured.
     TooFew,
 }
 
-/// Last line of a verification.
+/// Verdict of a verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneVerdict {
-    /// What the measurement says.
+    /// Result of the comparison.
     pub comparison: Comparison,
-    /// Host at the other end. Nothing was changed there.
+    /// Host at the far end, where nothing was changed.
     pub target: String,
-    /// Which way the bulk bytes went: `up` is from this host.
+    /// Direction of the bulk data: `up` is from this host.
     pub direction: Direction,
-    /// Length of each test.
+    /// Duration of each test.
     pub test_ns: u64,
-    /// Settings that differed.
+    /// Names of the settings that differed.
     pub keys: Vec<String>,
-    /// Goodput without the changes, bits per second.
+    /// Goodput without the changes, in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_bps: Option<Estimate>,
-    /// Goodput with them, bits per second.
+    /// Goodput with the changes, in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_bps: Option<Estimate>,
-    /// Mean of the paired differences with its 95 % confidence interval, bits per second.
+    /// Mean of the paired differences with its 95 % confidence interval, in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference_bps: Option<Estimate>,
-    /// The user ended it before all pairs were measured.
+    /// Whether the user stopped the verification before all pairs were measured.
     pub interrupted: bool,
 }

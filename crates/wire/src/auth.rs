@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 pub type Proof = [u8; 32];
 
 /// Shortest key in bytes: 128 bits.
-pub const MIN_KEY_BYTES: usize = 16;
+pub const KEY_BYTES_MIN: usize = 16;
 
 /// Longest key in bytes; a longer file is likely to be the wrong file.
-pub const MAX_KEY_BYTES: usize = 4096;
+pub const KEY_BYTES_MAX: usize = 4096;
 
 /// Block size of SHA-256 in bytes, to which HMAC pads a key (RFC 2104 §2).
 const HASH_BLOCK_BYTES: usize = 64;
@@ -36,14 +36,14 @@ pub enum KeyError {
     Empty,
     /// Too short to resist guessing.
     #[error(
-        "the key has {length} bytes; at least {MIN_KEY_BYTES} are needed; create one with: head -c 32 /dev/urandom | base64"
+        "the key has {length} bytes; at least {KEY_BYTES_MIN} are needed; create one with: head -c 32 /dev/urandom | base64"
     )]
     TooShort {
         /// Bytes without surrounding white space.
         length: usize,
     },
     /// Too long for a key, so probably the wrong file.
-    #[error("the key has {length} bytes; at most {MAX_KEY_BYTES} are allowed: check that this is the key file")]
+    #[error("the key has {length} bytes; at most {KEY_BYTES_MAX} are allowed: check that this is the key file")]
     TooLong {
         /// Bytes without surrounding white space.
         length: usize,
@@ -60,13 +60,13 @@ impl Key {
     /// Reads the key from a file's text, without white space at both ends.
     ///
     /// # Errors
-    /// The text is empty, shorter than [`MIN_KEY_BYTES`] or longer than [`MAX_KEY_BYTES`].
+    /// The text is empty, shorter than [`KEY_BYTES_MIN`] or longer than [`KEY_BYTES_MAX`].
     pub fn from_file_text(text: &str) -> Result<Self, KeyError> {
         let key = text.trim();
         match key.len() {
             0 => Err(KeyError::Empty),
-            length @ 1..MIN_KEY_BYTES => Err(KeyError::TooShort { length }),
-            length if length > MAX_KEY_BYTES => Err(KeyError::TooLong { length }),
+            length @ 1..KEY_BYTES_MIN => Err(KeyError::TooShort { length }),
+            length if length > KEY_BYTES_MAX => Err(KeyError::TooLong { length }),
             _ => Ok(Self::from_bytes(key.as_bytes())),
         }
     }

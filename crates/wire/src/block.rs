@@ -10,7 +10,7 @@ pub const FILLER: u8 = b'2';
 
 /// Header that precedes a block: `sent` ns u64 | `number` u32 | `next_sample` u32, network order.
 ///
-/// Opaque to a thrulay server. A header that came from a peer may hold any values.
+/// Opaque to a thrulay server. A header from a peer may contain any values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
     /// Time at which the sender started to write the block, on the sender's clock.

@@ -8,7 +8,7 @@ pub const DATAGRAM_HEADER_BYTES: usize = 24;
 /// Builds the token of one stream, which each of its datagrams carries: the session's name with the stream's number
 /// in its last byte.
 ///
-/// Streams are numbered below 256 ([`crate::plan::MAX_STREAMS`] in each of two directions), so that the tokens of a
+/// Streams are numbered below 256 ([`crate::plan::STREAMS_MAX`] in each of two directions), so that the tokens of a
 /// session differ.
 pub const fn stream_token(session: [u8; 8], stream: u32) -> [u8; 8] {
     let [a, b, c, d, e, f, g, last] = session;

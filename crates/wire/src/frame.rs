@@ -5,10 +5,10 @@ pub const FRAME_HEADER_BYTES: usize = 5;
 
 /// Longest payload in bytes before a session is accepted, which limits the server's memory for an unauthenticated
 /// client.
-pub const HANDSHAKE_MAX: usize = 16 * 1024;
+pub const HANDSHAKE_BYTES_MAX: usize = 16 * 1024;
 
 /// Longest payload in bytes within an accepted session; the final report with its timelines is the longest.
-pub const SESSION_MAX: usize = 4 * 1024 * 1024;
+pub const SESSION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 const JSON: u8 = 0;
 const PING: u8 = 1;
@@ -96,13 +96,13 @@ pub enum FrameError {
 /// Encodes a frame.
 ///
 /// # Errors
-/// [`FrameError::TooLong`]: longer than [`SESSION_MAX`], for which the peer would close the connection.
+/// [`FrameError::TooLong`]: longer than [`SESSION_BYTES_MAX`], for which the peer would close the connection.
 pub fn encode_frame(frame: &Frame) -> Result<Vec<u8>, FrameError> {
     match frame {
         Frame::Json(payload) => {
-            let too_long = FrameError::TooLong { length: payload.len() as u64, max: SESSION_MAX };
+            let too_long = FrameError::TooLong { length: payload.len() as u64, max: SESSION_BYTES_MAX };
             let length = u32::try_from(payload.len()).map_err(|_| too_long)?;
-            if payload.len() > SESSION_MAX {
+            if payload.len() > SESSION_BYTES_MAX {
                 return Err(too_long);
             }
             Ok([&header(length, JSON)[..], payload].concat())
@@ -127,10 +127,10 @@ fn fill(bytes: &mut [u8], parts: &[&[u8]]) {
 /// received bytes, not with the length in a header. After an error no further bytes are accepted.
 ///
 /// ```
-/// # use wire::{Frame, FrameReader, HANDSHAKE_MAX, encode_frame};
+/// # use wire::{Frame, FrameReader, HANDSHAKE_BYTES_MAX, encode_frame};
 /// # fn main() -> Result<(), wire::FrameError> {
 /// # let received = encode_frame(&Frame::Json(b"{}".to_vec()))?;
-/// let mut reader = FrameReader::new(HANDSHAKE_MAX);
+/// let mut reader = FrameReader::new(HANDSHAKE_BYTES_MAX);
 /// let mut rest = &received[..];
 /// while !rest.is_empty() {
 ///     let taken = reader.feed(rest);

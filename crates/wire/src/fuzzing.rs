@@ -12,11 +12,11 @@ use crate::message::Message;
 use crate::overlay;
 use crate::plan::{canonical_json, validate_plan};
 use crate::probe::ProbeHeader;
-use crate::proposal::{MAX_PROPOSAL, Progress, parse_proposal};
+use crate::proposal::{PROPOSAL_BYTES_MAX, Progress, parse_proposal};
 use crate::scanner::HeaderScanner;
 use crate::text::is_hostile;
 use crate::thrulay::{
-    MAX_N_REORDERING, ThrulayDatagram, UdpAnswer, parse_end, parse_tcp_response, parse_udp_response, read_report,
+    N_REORDERING_MAX, ThrulayDatagram, UdpAnswer, parse_end, parse_tcp_response, parse_udp_response, read_report,
 };
 use crate::udp_control::{UdpControl, is_control};
 
@@ -52,7 +52,7 @@ where
         Ok(Progress::Incomplete) => data.len(),
         Err(_) => 0,
     };
-    assert!(decided <= data.len().min(MAX_PROPOSAL));
+    assert!(decided <= data.len().min(PROPOSAL_BYTES_MAX));
     for end in 0..decided {
         assert_eq!(data.get(..end).map(parse), Some(Ok(Progress::Incomplete)));
     }
@@ -119,7 +119,7 @@ pub fn messages(data: &[u8]) {
 pub fn thrulay_udp_report(data: &[u8]) {
     let report = read_report(data);
     assert!(report.quantiles_ms.len() <= 101);
-    assert!(report.n_reordering_percent.len() <= MAX_N_REORDERING);
+    assert!(report.n_reordering_percent.len() <= N_REORDERING_MAX);
 }
 
 /// A stream of blocks, split and skipped as the input directs, against a scanner that reads all of it at once.

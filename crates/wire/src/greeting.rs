@@ -6,7 +6,7 @@ use crate::text::printable;
 pub const GREETING: &[u8; 10] = b"thrulay/2+";
 
 /// Longest rejection in bytes, reason included.
-pub const MAX_REJECTION: usize = 500;
+pub const REJECTION_BYTES_MAX: usize = 500;
 
 /// Prefix shared by greeting and rejection.
 const INDICATOR: &[u8] = b"thrulay/2";
@@ -42,23 +42,23 @@ pub fn parse_greeting(buffer: &[u8]) -> Parsed {
 /// Encodes a rejection with its reason, to be sent in place of the greeting before the server closes.
 ///
 /// The old client prints the text unchanged, so bytes outside printable ASCII become `?`. The result has at most
-/// [`MAX_REJECTION`] bytes.
+/// [`REJECTION_BYTES_MAX`] bytes.
 pub fn encode_rejection(reason: &str) -> Vec<u8> {
     let mut bytes = Vec::from(INDICATOR);
     bytes.push(b'-');
-    let room = MAX_REJECTION - bytes.len();
+    let room = REJECTION_BYTES_MAX - bytes.len();
     bytes.extend(reason.chars().map(|c| if matches!(c, ' '..='~') { c as u8 } else { b'?' }).take(room));
     bytes
 }
 
-/// The reason in a rejection, safe to print; at most [`MAX_REJECTION`] bytes of the buffer are read.
+/// The reason in a rejection, safe to print; at most [`REJECTION_BYTES_MAX`] bytes of the buffer are read.
 ///
 /// `None` when the buffer is not a rejection.
 pub fn rejection_reason(buffer: &[u8]) -> Option<String> {
     if parse_greeting(buffer) != Parsed::Rejected {
         return None;
     }
-    let end = buffer.len().min(MAX_REJECTION);
+    let end = buffer.len().min(REJECTION_BYTES_MAX);
     let reason = buffer.get(INDICATOR.len()..end).unwrap_or_default();
     // The protocol allows any tenth byte but +: this program sends `-`, another server may start its text there.
     let reason = reason.strip_prefix(b"-").unwrap_or(reason);
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(rejection_reason(&bytes).unwrap(), "busy: 2 tests run?[2J until ?");
         assert_eq!(rejection_reason(b"thrulay/2 go \x1b[0m away\n").unwrap(), "go ?[0m away");
         assert_eq!(rejection_reason(GREETING), None);
-        assert_eq!(encode_rejection(&"x".repeat(9999)).len(), MAX_REJECTION);
+        assert_eq!(encode_rejection(&"x".repeat(9999)).len(), REJECTION_BYTES_MAX);
         assert!(rejection_reason(&[b"thrulay/2-".as_slice(), &[0xff; 9999]].concat()).unwrap().chars().count() <= 500);
     }
 }

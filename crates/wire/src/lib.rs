@@ -39,16 +39,17 @@ pub use datagram::{DATAGRAM_HEADER_BYTES, DatagramHeader, is_session_name, strea
 pub use fields::FieldError;
 pub use finished::{EndSide, Finished, SideStream};
 pub use frame::{
-    ClockPing, ClockPong, FRAME_HEADER_BYTES, Frame, FrameError, FrameReader, HANDSHAKE_MAX, SESSION_MAX, encode_frame,
+    ClockPing, ClockPong, FRAME_HEADER_BYTES, Frame, FrameError, FrameReader, HANDSHAKE_BYTES_MAX, SESSION_BYTES_MAX,
+    encode_frame,
 };
 pub use greeting::{GREETING, Parsed, encode_rejection, parse_greeting, rejection_reason};
-pub use message::{HELLO_FILL_MAX, Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
+pub use message::{HELLO_FILL_BYTES_MAX, Message, MessageError, ProbeDeparture, RefuseCode, RemoteSample};
 pub use network::counted_network;
 pub use plan::{
-    MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES, MAX_STREAMS, MAX_WINDOW_BYTES, MIN_INTERVAL_NS, MSS_BYTES, PlanError,
+    BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, INTERVAL_NS_MIN, MSS_BYTES, PlanError, STREAMS_MAX, WINDOW_BYTES_MAX,
     canonical_json, validate_plan,
 };
-pub use probe::{MAX_TRAIN, PROBE_HEADER_BYTES, ProbeHeader, TRAIN_NUMBERS};
+pub use probe::{PROBE_HEADER_BYTES, ProbeHeader, TRAIN_NUMBERS, TRAIN_PACKETS_MAX};
 pub use proposal::{HELLO, NATIVE_VERSION, Progress, Proposal, ProposalError, parse_proposal};
 pub use scanner::{EchoReader, HeaderScanner, SkipError};
 pub use text::printable;

@@ -12,7 +12,7 @@ use crate::finished::Finished;
 use crate::frame::{Frame, FrameError, encode_frame};
 use crate::text::json_has_control;
 
-pub use bounds::{BoundsError, HELLO_FILL_MAX, MAX_LIST, MAX_SAMPLES, MAX_TEXT};
+pub use bounds::{BoundsError, HELLO_FILL_BYTES_MAX, LIST_ENTRIES_MAX, SAMPLES_MAX, TEXT_BYTES_MAX};
 
 /// One message. A reader ignores unknown fields and maps unknown types to [`Message::Unknown`].
 ///
@@ -33,7 +33,7 @@ pub enum Message {
         #[serde(with = "crate::hex")]
         nonce: [u8; 16],
         /// Filler that the challenge repeats: shows whether segments of its size pass in both directions. At most
-        /// [`crate::HELLO_FILL_MAX`] bytes.
+        /// [`crate::HELLO_FILL_BYTES_MAX`] bytes.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         fill: String,
     },
@@ -111,7 +111,7 @@ pub enum Message {
     Samples {
         /// The stream.
         stream: u32,
-        /// In order of arrival, at most [`MAX_SAMPLES`].
+        /// In order of arrival, at most [`SAMPLES_MAX`].
         samples: Vec<RemoteSample>,
     },
     /// Sender of datagrams: all datagrams of a stream have been sent. The receiver then knows how many to expect;
@@ -126,7 +126,7 @@ pub enum Message {
     SendTrain {
         /// Number of the train.
         train: u16,
-        /// At most [`crate::MAX_TRAIN`] of them.
+        /// At most [`crate::TRAIN_PACKETS_MAX`] of them.
         departures: Vec<ProbeDeparture>,
     },
     /// Server of a probing session: the packets have been sent.
@@ -318,7 +318,7 @@ impl Message {
     /// Encodes the message as a whole frame.
     ///
     /// # Errors
-    /// As [`encode`](Self::encode), or longer than [`crate::SESSION_MAX`].
+    /// As [`encode`](Self::encode), or longer than [`crate::SESSION_BYTES_MAX`].
     pub fn encode_frame(&self) -> Result<Vec<u8>, MessageError> {
         Ok(encode_frame(&Frame::Json(self.encode()?))?)
     }

@@ -3,25 +3,25 @@
 use results::{TestPlan, Transport};
 
 /// Maximum number of streams in each direction (also that of iperf3; each costs a thread at both ends).
-pub const MAX_STREAMS: u32 = 128;
+pub const STREAMS_MAX: u32 = 128;
 
 /// Longest TCP block in bytes (16 MiB).
-pub const MAX_BLOCK_BYTES: u64 = 16 * 1024 * 1024;
+pub const BLOCK_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Longest UDP payload in bytes over IPv4: 65 535 minus 20 of IP and 8 of UDP (RFC 768, RFC 791).
-pub const MAX_DATAGRAM_BYTES: u64 = 65_507;
+pub const DATAGRAM_BYTES_MAX: u64 = 65_507;
 
 /// Shortest reporting interval in ns (10 ms): below it the sampling itself would affect the numbers.
-pub const MIN_INTERVAL_NS: u64 = 10_000_000;
+pub const INTERVAL_NS_MIN: u64 = 10_000_000;
 
 /// Largest window in bytes: `setsockopt` takes an `int`.
-pub const MAX_WINDOW_BYTES: u64 = i32::MAX as u64;
+pub const WINDOW_BYTES_MAX: u64 = i32::MAX as u64;
 
 /// Range of TCP_MAXSEG in bytes that Linux accepts (TCP_MIN_MSS, MAX_TCP_WINDOW in include/net/tcp.h).
 pub const MSS_BYTES: core::ops::RangeInclusive<u32> = 88..=32_767;
 
 /// Longest name of a congestion control in bytes (TCP_CA_NAME_MAX in include/net/tcp.h, without the NUL).
-pub const MAX_CC_NAME: usize = 15;
+pub const CC_NAME_BYTES_MAX: usize = 15;
 
 const TCP_BLOCK_MIN: u64 = crate::BLOCK_HEADER_BYTES as u64;
 const DATAGRAM_MIN: u64 = crate::DATAGRAM_HEADER_BYTES as u64;
@@ -75,13 +75,13 @@ pub enum PlanError {
 /// # Errors
 /// The first fault, as text for the user.
 pub fn validate_plan(plan: &TestPlan) -> Result<(), PlanError> {
-    range("number of streams", plan.streams.into(), 1, MAX_STREAMS.into(), "")?;
-    range("reporting interval", plan.interval_ns, MIN_INTERVAL_NS, u64::MAX, " ns")?;
+    range("number of streams", plan.streams.into(), 1, STREAMS_MAX.into(), "")?;
+    range("reporting interval", plan.interval_ns, INTERVAL_NS_MIN, u64::MAX, " ns")?;
     check_directions(plan)?;
     check_end(plan)?;
     check_options(plan)?;
     match plan.transport {
-        Transport::Tcp => range("block size", plan.block_bytes, TCP_BLOCK_MIN, MAX_BLOCK_BYTES, " bytes"),
+        Transport::Tcp => range("block size", plan.block_bytes, TCP_BLOCK_MIN, BLOCK_BYTES_MAX, " bytes"),
         Transport::UdpConstant | Transport::UdpPoisson => check_udp(plan),
         Transport::Probe => check_probe(plan),
     }
@@ -115,7 +115,7 @@ fn check_options(plan: &TestPlan) -> Result<(), PlanError> {
         range("DSCP", dscp.into(), 0, 63, "")?;
     }
     if let Some(window) = plan.window_bytes {
-        range("window", window, 1, MAX_WINDOW_BYTES, " bytes")?;
+        range("window", window, 1, WINDOW_BYTES_MAX, " bytes")?;
     }
     if let Some(rate) = plan.rate_bps {
         range("rate", rate, 1, u64::MAX, " bit/s")?;
@@ -134,11 +134,11 @@ fn check_options(plan: &TestPlan) -> Result<(), PlanError> {
 
 fn is_cc_name(name: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-    (1..=MAX_CC_NAME).contains(&name.len()) && name.bytes().all(allowed)
+    (1..=CC_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 fn check_udp(plan: &TestPlan) -> Result<(), PlanError> {
-    range("datagram size", plan.block_bytes, DATAGRAM_MIN, MAX_DATAGRAM_BYTES, " bytes")?;
+    range("datagram size", plan.block_bytes, DATAGRAM_MIN, DATAGRAM_BYTES_MAX, " bytes")?;
     if plan.rate_bps.is_none() {
         return Err(PlanError::UdpWithoutRate);
     }

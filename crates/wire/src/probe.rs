@@ -7,7 +7,7 @@
 pub const PROBE_HEADER_BYTES: usize = 4;
 
 /// Maximum number of packets in a train: more do not improve the measurement, and both ends store a time for each.
-pub const MAX_TRAIN: u32 = 4096;
+pub const TRAIN_PACKETS_MAX: u32 = 4096;
 
 /// Number of train numbers, after which they wrap.
 pub const TRAIN_NUMBERS: u16 = 1 << 15;

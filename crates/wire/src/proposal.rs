@@ -13,7 +13,7 @@ pub const HELLO: &[u8] = b"thrulay/2:L:2+";
 pub const NATIVE_VERSION: u32 = 2;
 
 /// Longest proposal in bytes. The longest meaningful one has 95 (four 20-digit numbers and their frame).
-pub const MAX_PROPOSAL: usize = 128;
+pub const PROPOSAL_BYTES_MAX: usize = 128;
 
 const PREFIX: &[u8] = b"thrulay/2:";
 
@@ -112,13 +112,13 @@ impl Proposal {
 
 /// Parses a proposal at the front of a buffer that may still grow.
 ///
-/// At most [`MAX_PROPOSAL`] bytes are read; invalid input is rejected at the first byte that shows it.
+/// At most [`PROPOSAL_BYTES_MAX`] bytes are read; invalid input is rejected at the first byte that shows it.
 ///
 /// # Errors
 /// Not a proposal; the caller closes the connection without an answer, as thrulay's own server does.
 pub fn parse_proposal(buffer: &[u8]) -> Result<Progress<Proposal>, ProposalError> {
-    let progress = parse_typed(window(buffer, MAX_PROPOSAL))?;
-    Ok(bounded(progress, buffer.len(), MAX_PROPOSAL)?)
+    let progress = parse_typed(window(buffer, PROPOSAL_BYTES_MAX))?;
+    Ok(bounded(progress, buffer.len(), PROPOSAL_BYTES_MAX)?)
 }
 
 fn parse_typed(input: &[u8]) -> Result<Progress<Proposal>, ProposalError> {

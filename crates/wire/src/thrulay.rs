@@ -10,9 +10,9 @@ mod tcp;
 mod udp;
 
 pub use ntp::NtpTime;
-pub use report::{DelayQuantiles, MAX_N_REORDERING, UdpReport};
-pub use report_reader::{MAX_REPORT, ReadReport, Reported, read_report};
-pub use tcp::{BLOCK_BYTES, MIN_WINDOW, TcpTerms, parse_tcp_response};
+pub use report::{DelayQuantiles, N_REORDERING_MAX, UdpReport};
+pub use report_reader::{REPORT_BYTES_MAX, ReadReport, Reported, read_report};
+pub use tcp::{BLOCK_BYTES, TcpTerms, WINDOW_MIN, parse_tcp_response};
 pub use udp::{
     IpVersion, THRULAY_DATAGRAM_HEADER_BYTES, ThrulayDatagram, UDP_REFUSAL, UdpAnswer, UdpTerms, encode_end, parse_end,
     parse_udp_response, rate_per_1000s,

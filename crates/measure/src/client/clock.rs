@@ -1,4 +1,4 @@
-//! Clock exchanges over the control connection: idle before the load, sparse during it, idle after it.
+//! Clock exchanges over the control connection: on the idle path before and after the load, less frequent during it.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use wire::{ClockPong, Message};
 use crate::MeasureError;
 use crate::control::{ControlWriter, Incoming};
 
-/// Exchanges before and after the load: the smallest of so many round trips finds an idle moment of both hosts.
+/// Number of exchanges before and after the load: the minimum of their round trips belongs to an idle moment of both
+/// hosts.
 const IDLE_EXCHANGES: u64 = 24;
 
-/// Gap between them: far enough apart that one hiccup of a host spoils few.
+/// Gap between these exchanges: a short stall of a host delays few of them.
 const IDLE_GAP: Duration = Duration::from_millis(10);
 
-/// Longest wait for the answers to the idle exchanges.
+/// Time limit of the idle exchanges.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pure record of an answered ping.
+/// Timestamps of an answered ping.
 pub(crate) fn exchange(pong: &ClockPong, received: Instant) -> Exchange {
     Exchange {
         local_send: Instant::from_nanos(pong.t1),
@@ -28,24 +29,24 @@ pub(crate) fn exchange(pong: &ClockPong, received: Instant) -> Exchange {
     }
 }
 
-/// What the idle path told.
+/// Result of the exchanges on the idle path.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Idle {
-    /// Exchanges answered.
+    /// Number of answered exchanges.
     pub(crate) answered: u64,
-    /// Smallest round trip, the server's turnaround taken off.
+    /// Minimum round trip, without the server's processing time.
     pub(crate) rtt: Option<Duration>,
 }
 
 impl Idle {
-    /// Pings while nothing else is under way. `next` waits for what arrives, at most until its argument.
+    /// Exchanges pings on the idle path. `next` returns the next input, or `None` at its deadline.
     pub(crate) fn measure(
         writer: &ControlWriter,
         clock: &mut ClockEstimator,
         next: &mut dyn FnMut(Instant) -> Result<Option<Incoming>, MeasureError>,
     ) -> Result<Self, MeasureError> {
-        let begin = kernel::now();
-        let give_up = begin + IDLE_TIMEOUT;
+        let start = kernel::now();
+        let give_up = start + IDLE_TIMEOUT;
         let mut idle = Self::default();
         let mut sent = 0;
         while idle.answered < IDLE_EXCHANGES {
@@ -53,7 +54,7 @@ impl Idle {
             if now >= give_up {
                 break;
             }
-            let due = begin + IDLE_GAP * sent as u32;
+            let due = start + IDLE_GAP * sent as u32;
             if sent < IDLE_EXCHANGES && now >= due {
                 writer.ping(sent)?;
                 sent += 1;

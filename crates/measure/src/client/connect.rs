@@ -1,4 +1,4 @@
-//! Reaching the server and agreeing on a test.
+//! Connection to the server and agreement on a test.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::load::{Stream, StreamSocket, share_of, stream_numbers};
 use crate::udp::UdpStream;
 use crate::{MeasureError, VERSION, address, data, random, thrulay, udp};
 
-/// How long one address is tried before the next.
+/// Time limit of a connection attempt to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An accepted session.
@@ -32,15 +32,15 @@ pub(crate) struct Session {
     server_nonce: [u8; 16],
 }
 
-/// Who answered.
+/// Type of the server.
 pub(crate) enum Opened {
     /// A longhaul server that accepted the test.
     Native(Box<Session>),
-    /// A server that greets, but closes on a proposal of a kind that thrulay does not know.
+    /// A thrulay server: it sends the greeting and closes on the native proposal, whose type is unknown to it.
     Thrulay(SocketAddr),
 }
 
-/// Connects to the first address that answers, and agrees on the test if the server is longhaul's.
+/// Connects to the first responding address, and agrees on the test if the server is longhaul.
 pub(crate) fn open(options: &ClientOptions) -> Result<Opened, MeasureError> {
     let addresses = resolve(options)?;
     let mut failure = None;
@@ -84,12 +84,12 @@ fn resolve(options: &ClientOptions) -> Result<Vec<SocketAddr>, MeasureError> {
     }
 }
 
-/// Whether the kernel cannot tell which way an address lies: link-local, and no device is named.
+/// Whether the kernel cannot route an address: it is link-local and names no device.
 fn lacks_device(address: &SocketAddr) -> bool {
     kernel::is_link_local(address.ip()) && matches!(address, SocketAddr::V6(a) if a.scope_id() == 0)
 }
 
-/// Connects and reads the greeting, which tells whether the session is welcome (i2perf §3.2).
+/// Connects and reads the greeting, which accepts or rejects the session (i2perf §3.2).
 pub(crate) fn greet(
     options: &ClientOptions,
     target: SocketAddr,
@@ -110,7 +110,7 @@ pub(crate) fn greet(
             }
             Parsed::Incomplete => {}
         }
-        // Byte by byte near the end: what follows the greeting belongs to the next reader.
+        // The read length never exceeds the greeting: the following bytes belong to the next reader.
         let want = GREETING.len().saturating_sub(got.len()).max(1);
         if !read_more(&stream, &mut got, want, deadline)? {
             return Err(if got.is_empty() { silent_or_closed(target, deadline) } else { not_a_server(target, &got) });
@@ -132,7 +132,7 @@ fn not_a_server(target: SocketAddr, got: &[u8]) -> MeasureError {
     MeasureError::NotAServer { address: target.to_string(), detail }
 }
 
-/// Reads at most `want` bytes more; `false` when the peer closed or the deadline passed.
+/// Reads at most `want` more bytes; `false` if the peer closed or the deadline passed.
 fn read_more(stream: &TcpStream, got: &mut Vec<u8>, want: usize, deadline: Instant) -> Result<bool, MeasureError> {
     let mut chunk = vec![0; want];
     loop {
@@ -158,7 +158,7 @@ fn read_until_end(stream: &TcpStream, got: &mut Vec<u8>, deadline: Instant) -> R
     Ok(true)
 }
 
-/// Hello, challenge, request, accept.
+/// Runs the handshake: hello, challenge, request, accept.
 fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Result<Opened, MeasureError> {
     let peer = target.to_string();
     let local = stream.local_addr().map_err(|e| kernel::KernelError::new(kernel::Op::Socket, &peer, e))?;
@@ -173,8 +173,8 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
     let (server_nonce, key_required) = match answer {
         Ok(Message::Challenge { nonce, key_required, .. }) => (nonce, key_required),
         Ok(other) => return Err(MeasureError::unexpected(&peer, other)),
-        Err(e) if is_hang_up(&e) => return Ok(Opened::Thrulay(target)),
-        // A server of another version turns the hello away in the words of the greeting, which are no frame.
+        Err(e) if is_disconnect(&e) => return Ok(Opened::Thrulay(target)),
+        // A server of another version rejects the hello with the text of the greeting, which is no frame.
         Err(e @ MeasureError::Protocol { .. }) => {
             let version = wire::NATIVE_VERSION;
             return Err(MeasureError::Unsupported(format!(
@@ -187,18 +187,18 @@ fn agree(options: &ClientOptions, target: SocketAddr, stream: TcpStream) -> Resu
         let plan = wire::canonical_json(&options.plan).map_err(|e| MeasureError::protocol(&peer, e))?;
         Ok::<_, MeasureError>(wire::client_proof(key, &client_nonce, &server_nonce, &plan))
     };
-    // Without a key the server is asked all the same: it then has the failure in its log.
+    // Without a key the client still sends the request, so that the server logs the failure.
     let proof = options.key.as_ref().map(prove).transpose()?;
     writer.send(&Message::Request { plan: options.plan.clone(), proof })?;
     match reader.message(deadline, during)? {
         Message::Accept { session, plan, notes, host, udp_port, proof } => {
             let proves = |key| proof.is_some_and(|p| wire::verify_server(key, &client_nonce, &server_nonce, &p));
-            // A server without a key takes anyone; one with another key is not the one that the user means.
+            // A server without a key accepts every client; a server with another key is not the intended one.
             if key_required && !options.key.as_ref().is_some_and(proves) {
                 return Err(MeasureError::ServerKey(peer));
             }
             wire::validate_plan(&plan)?;
-            reader.accept_messages_of(wire::SESSION_MAX);
+            reader.set_message_size_max(wire::SESSION_BYTES_MAX);
             Ok(Opened::Native(Box::new(Session {
                 address: target,
                 local,
@@ -225,19 +225,20 @@ fn hello(writer: &ControlWriter, nonce: [u8; 16]) -> Result<(), MeasureError> {
     writer.send(&Message::Hello { version: wire::NATIVE_VERSION, software, nonce, fill: String::new() })
 }
 
-/// Whether the peer closed instead of answering: in order, or with a reset because part of the hello was still unread.
-fn is_hang_up(error: &MeasureError) -> bool {
-    matches!(error, MeasureError::Closed { .. }) || matches!(error, MeasureError::Kernel(e) if thrulay::is_hang_up(e))
+/// Whether the peer closed instead of answering, in order or by a reset because part of the hello was unread.
+fn is_disconnect(error: &MeasureError) -> bool {
+    matches!(error, MeasureError::Closed { .. })
+        || matches!(error, MeasureError::Kernel(e) if thrulay::is_disconnect(e))
 }
 
 impl Session {
-    /// Takes the reading half off, for a thread of its own.
+    /// Detaches the reading half for a thread of its own.
     pub(crate) fn split(mut self) -> Result<(Self, ControlReader), MeasureError> {
         let reader = self.reader.take().ok_or_else(|| MeasureError::protocol("client", "the reader is taken"))?;
         Ok((self, reader))
     }
 
-    /// Opens all data connections at once, each in a thread: on a long path each costs several round trips.
+    /// Opens all data connections in parallel threads: on a long path each takes several round trips.
     pub(crate) fn join_all(&self, options: &ClientOptions) -> Result<(Vec<Stream>, Vec<StreamStart>), MeasureError> {
         if udp::is_udp(&self.plan) {
             let mut server = self.address;
@@ -262,7 +263,7 @@ impl Session {
         Ok((sockets, starts))
     }
 
-    /// The one stream of a probing session.
+    /// Opens the single stream of a probing session.
     pub(crate) fn join_probes(&self) -> Result<UdpStream, MeasureError> {
         let mut server = self.address;
         server.set_port(self.udp_port);
@@ -296,7 +297,8 @@ impl Session {
         if reader.has_unread() {
             return Err(MeasureError::protocol(&peer, "data before the start"));
         }
-        // Where losses are heavy seven repetitions are lost in a row now and then. A peer that is gone shows on the control connection.
+        // At a high loss rate seven consecutive retransmissions are occasionally lost. The control connection detects a
+        // dead peer.
         kernel::clear_user_timeout(&socket);
         let start = self.describe(&socket, stream, direction, server_buffers, server_cc)?;
         let index = stream % self.plan.streams.max(1);

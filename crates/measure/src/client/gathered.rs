@@ -1,4 +1,4 @@
-//! What one test gathers at the client, from both ends.
+//! Data that a test collects at the client from both ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use wire::{EndSide, Finished};
 
 use super::clock::Idle;
 
-/// What a test gathers.
+/// Data of one test.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(super) clock: ClockEstimator,
-    /// Each model that was in use, and since when.
+    /// Clock models and the time since which each was in use.
     pub(super) models: Vec<(Instant, ClockModel)>,
     pub(super) before: Idle,
     pub(super) during: u64,
@@ -25,13 +25,13 @@ pub(crate) struct Gathered {
     pub(super) local: Option<(Vec<EndSide>, Vec<String>)>,
     pub(super) remote: Option<Finished>,
     pub(super) failure: Option<String>,
-    /// A stream that ended too soon, while the test went on.
+    /// Reason why a stream ended early while the test continued.
     pub(super) broken: Option<String>,
     pub(super) stopped: bool,
-    /// When the load began.
+    /// Start of the load.
     pub(super) load_start: Option<LoadStart>,
     pub(super) memory: Memory,
-    /// What was found where full-size segments did not get through, and in which directions that was.
+    /// Path MTU black hole, and the directions in which full-size segments were lost.
     pub(super) path_mtu: Option<(PathMtu, Vec<Direction>)>,
 }
 
@@ -56,7 +56,7 @@ impl Gathered {
         }
     }
 
-    /// Of a test without a control connection (thrulay): the clocks are not compared.
+    /// Creates the data of a test without a control connection (thrulay), whose clocks are not compared.
     pub(crate) fn without_control(baseline: Option<Duration>, best: Rate, local: EndSide, remote: EndSide) -> Self {
         Self {
             before: Idle { answered: 0, rtt: baseline },
@@ -67,13 +67,14 @@ impl Gathered {
         }
     }
 
-    /// How the test ended, and what must be known of it.
+    /// Sets the outcome and the warnings of the test.
     pub(crate) fn ended(self, failure: Option<String>, stopped: bool, warnings: Vec<String>, memory: Memory) -> Self {
         let local = self.local.map(|(sides, before)| (sides, [before, warnings].concat()));
         Self { failure, stopped, memory, local, ..self }
     }
 
-    /// Judges an interval of a sender against the link rate that the user gave, and counts the verdict's time.
+    /// Classifies an interval of a sender against the link rate given by the user, and adds its length to the limit's
+    /// time.
     pub(super) fn judge(&mut self, record: &mut IntervalRecord, link: Option<Rate>) {
         let Some(verdict) = &mut record.limit else { return };
         let socket = record.streams.iter().find_map(|s| s.tcp.as_ref());
@@ -88,7 +89,7 @@ impl Gathered {
         *self.limits.entry(record.direction).or_default().entry(verdict.limit).or_default() += seconds;
     }
 
-    /// How the test ended.
+    /// Outcome of the test.
     pub(super) fn completion(&self) -> Completion {
         match self.failure.as_ref().or(self.broken.as_ref()) {
             Some(reason) if !self.stopped => Completion::Failed { reason: reason.clone() },

@@ -1,4 +1,4 @@
-//! The end that asks: `longhaul test`.
+//! Client: `longhaul test`.
 
 mod clock;
 mod connect;
@@ -21,10 +21,10 @@ pub(crate) use connect::{Opened, Session, greet, open};
 pub(crate) use gathered::Gathered;
 pub(crate) use summary::end_record;
 
-/// Which addresses of a host name are used.
+/// Address families used of a host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
-    /// Whatever the resolver offers first.
+    /// The first address of the resolver.
     #[default]
     Any,
     /// IPv4 only.
@@ -33,18 +33,18 @@ pub enum Family {
     V6,
 }
 
-/// A test as the user asks for it.
+/// A test as requested by the user.
 #[derive(Debug)]
 pub struct ClientOptions {
     /// Host name or address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
     /// Address family.
     pub family: Family,
     /// Local address.
     pub bind: Option<LocalAddress>,
-    /// What to do.
+    /// Test to run.
     pub plan: TestPlan,
     /// Pre-shared key.
     pub key: Option<Key>,
@@ -52,21 +52,22 @@ pub struct ClientOptions {
     pub title: Option<String>,
     /// Rate of the bottleneck link, for the RFC 6349 metrics.
     pub link_rate: Option<Rate>,
-    /// File that is sent instead of filler, or that what arrives is written to; TCP in one direction without zero copy only.
+    /// File that is sent instead of filler, or into which received data is written; only for TCP in one direction
+    /// without zero copy.
     pub disk: Option<Disk>,
-    /// How long to wait after the load for what is under way.
+    /// Maximum wait after the load for data in flight.
     pub grace: Duration,
-    /// When the load begins, on this host's clock ([`kernel::now`]); absent: as soon as all is agreed. With it, several tests on
-    /// one machine begin at planned times.
+    /// Start of the load on this host's clock ([`kernel::now`]); absent: as soon as both ends are ready. It
+    /// synchronises several tests on one machine.
     pub start_at: Option<Instant>,
 }
 
-/// Runs a test: gives `observe` each record as it comes, and returns the last.
+/// Runs a test, passes each record to `observe`, and returns the last one.
 ///
-/// `interrupted` tells how often the user asked to stop: once ends the load in order, twice at once.
+/// `interrupted` returns the number of stop requests of the user: the first ends the load in order, the second at once.
 ///
 /// # Errors
-/// The test could not begin. A test that breaks later ends with a record that says so.
+/// The test could not start. A test that fails later ends with a record that contains the reason.
 pub fn run_test(
     options: &ClientOptions,
     observe: &mut dyn FnMut(&Record),

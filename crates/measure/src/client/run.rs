@@ -1,4 +1,4 @@
-//! One test from the idle path to the last record.
+//! One test, from the idle path to the final record.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use crate::control::{ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, S
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream};
 use crate::{MeasureError, VERSION, utc};
 
-/// How often the clocks are compared during the load; each also tells the server that the client lives. Between two
-/// exchanges the bound of the offset grows by the drift that is not yet known: at most 200 ppm x 0.2 s = 40 us.
-const PING_EVERY: Duration = Duration::from_millis(200);
+/// Interval of clock exchanges during the load, which also show the server that the client is alive. Between two
+/// exchanges the bound of the offset grows by the unknown drift: at most 200 ppm x 0.2 s = 40 us.
+const PING_INTERVAL: Duration = Duration::from_millis(200);
 
-/// After so many exchanges the drift is known well enough for one a second.
-const FREQUENT_PINGS: u64 = 100;
+/// Number of exchanges after which the drift is known well enough for one exchange a second.
+const FREQUENT_PINGS_MAX: u64 = 100;
 
-/// How often a stop by the user is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which a stop by the user is detected.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Whatever the main loop waits for.
+/// Input of the main loop.
 pub(super) enum Event {
     Control(Result<Incoming, MeasureError>),
     Side(SideEvent),
@@ -55,7 +55,7 @@ pub(super) fn run(
     let control = outbox.clone();
     let (session, reader) = session.split()?;
     reader.spawn(move |incoming| {
-        // The main loop may have ended; then nobody waits for this.
+        // The main loop may have ended.
         let _ = control.send(Event::Control(incoming));
     })?;
     let writer = session.writer.clone();
@@ -99,7 +99,7 @@ impl Run<'_> {
             server: Some(session.server.clone()),
         };
         (self.observe)(&Record::Start(start.clone()));
-        let plan = self.begin(session, &test_id)?;
+        let plan = self.start(session, &test_id)?;
         let side = self.start_side(&plan, sockets, outbox)?;
         self.follow(&plan, &side);
         self.got.memory.client_rss_end_bytes = kernel::resident_bytes();
@@ -112,13 +112,13 @@ impl Run<'_> {
         Ok(end)
     }
 
-    /// Tells the server to begin, and waits for its word.
-    fn begin(&mut self, session: &Session, test_id: &str) -> Result<LoadPlan, MeasureError> {
-        self.hold(self.options.start_at)?;
+    /// Requests the start from the server, and waits for its confirmation.
+    fn start(&mut self, session: &Session, test_id: &str) -> Result<LoadPlan, MeasureError> {
+        self.wait_for_start(self.options.start_at)?;
         let clock = self.model().and_then(|m| serde_json::to_value(m).ok());
         self.writer.send(&Message::Start { clock })?;
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
-        let server_begin = loop {
+        let server_start = loop {
             match self.next(deadline)? {
                 Some(Event::Control(Ok(Incoming::Message(m, _)))) => match *m {
                     Message::Started { at } => break at,
@@ -138,21 +138,20 @@ impl Run<'_> {
             kernel::sleep_for(left);
         }
         self.got.memory.client_rss_start_bytes = kernel::resident_bytes();
-        let begin = kernel::now();
-        self.got.load_start = Some(LoadStart { client_ns: begin.as_nanos(), server_ns: server_begin.as_nanos() });
-        let plan = LoadPlan::new(&session.plan, test_id, begin, self.options.grace);
+        let start = kernel::now();
+        self.got.load_start = Some(LoadStart { client_ns: start.as_nanos(), server_ns: server_start.as_nanos() });
+        let plan = LoadPlan::new(&session.plan, test_id, start, self.options.grace);
         Ok(LoadPlan { disk: self.options.disk.clone(), ..plan })
     }
 
-    /// Keeps the session alive until the word to start must be sent for a begin at `at`: a round trip earlier, as long as
-    /// the path takes now.
-    fn hold(&mut self, at: Option<Instant>) -> Result<(), MeasureError> {
+    /// Keeps the session alive until the request to start is due for a start at `at`: one current round trip earlier.
+    fn wait_for_start(&mut self, at: Option<Instant>) -> Result<(), MeasureError> {
         let Some(at) = at else { return Ok(()) };
         let mut rtt = self.got.before.rtt.unwrap_or_default();
         while kernel::now() + rtt < at && (self.interrupted)() == 0 {
             let now = kernel::now();
             if now >= self.next_ping {
-                self.next_ping = now + PING_EVERY;
+                self.next_ping = now + PING_INTERVAL;
                 self.writer.ping(0)?;
             }
             match self.next((at - rtt).min(self.next_ping))? {
@@ -184,23 +183,23 @@ impl Run<'_> {
         })?)
     }
 
-    /// The load, until both ends have reported or one of them is lost.
+    /// Supervises the load until both ends have reported or the test failed.
     fn follow(&mut self, plan: &LoadPlan, side: &SideHandle) {
         let mut give_up = plan.end().map(|e| e + plan.grace * 3 + PEER_TIMEOUT);
         while self.got.local.is_none() || (self.got.remote.is_none() && self.got.failure.is_none()) {
-            self.heed_user(plan, side, &mut give_up);
+            self.handle_user_stop(plan, side, &mut give_up);
             let now = kernel::now();
             if give_up.is_some_and(|g| now > g) {
                 self.fail(side, "the test did not end in time".to_owned());
                 give_up = None;
             }
             if now >= self.next_ping {
-                self.next_ping = now + if self.pings < FREQUENT_PINGS { PING_EVERY } else { PING_EVERY * 5 };
+                self.next_ping = now + if self.pings < FREQUENT_PINGS_MAX { PING_INTERVAL } else { PING_INTERVAL * 5 };
                 self.pings += 1;
-                // A lost connection shows at the reader, with its reason.
+                // The reader reports a lost connection, with its reason.
                 let _ = self.writer.ping(self.pings);
             }
-            match self.next(now + LOOK_EVERY) {
+            match self.next(now + POLL_INTERVAL) {
                 Ok(Some(Event::Control(Ok(Incoming::Message(m, _))))) => self.handle_message(*m, side),
                 Ok(Some(Event::Control(Ok(Incoming::Pong(pong, received))))) => {
                     self.got.clock.handle_exchange(exchange(&pong, received));
@@ -222,7 +221,7 @@ impl Run<'_> {
         (self.interrupted)() >= 2
     }
 
-    fn heed_user(&mut self, plan: &LoadPlan, side: &SideHandle, give_up: &mut Option<Instant>) {
+    fn handle_user_stop(&mut self, plan: &LoadPlan, side: &SideHandle, give_up: &mut Option<Instant>) {
         if (self.interrupted)() > 0 && !self.got.stopped {
             self.got.stopped = true;
             side.stop.gently();
@@ -260,7 +259,7 @@ impl Run<'_> {
             SideEvent::Interval(mut record) => {
                 self.got.judge(&mut record, self.options.link_rate);
                 if record.role == Role::Receiver {
-                    // The server's senders need to know how their receiver fares; the streams are this end's business.
+                    // The server's senders need the state of their receiver, but not its streams.
                     let brief = IntervalRecord { streams: Vec::new(), ..(*record).clone() };
                     let _ = self.writer.send(&Message::Interval(Box::new(brief)));
                 }
@@ -274,7 +273,8 @@ impl Run<'_> {
             SideEvent::Sent { stream, datagrams } => {
                 let _ = self.writer.send(&Message::Sent { stream, datagrams });
             }
-            // What the others still carry is not the test that was asked for. Of one that ends with its time the warnings tell.
+            // A test that continues with fewer streams is not the requested test. A failure after the planned time is a
+            // warning only.
             SideEvent::Failed { stream, reason } => {
                 if !self.got.stopped && plan.end().is_none_or(|end| kernel::now() < end) {
                     self.got
@@ -315,7 +315,7 @@ impl Run<'_> {
     }
 }
 
-/// The session's name: unique per server, and the same in the logs of both ends.
+/// Identifier of the session: unique per server, and equal in the logs of both ends.
 fn test_id(session: &Session) -> String {
     session.session.iter().map(|b| format!("{b:02x}")).collect()
 }

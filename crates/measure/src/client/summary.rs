@@ -1,4 +1,4 @@
-//! The last record: both ends' counts, compared and judged.
+//! Final record: the counts of both ends, compared and classified.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,8 @@ pub(crate) fn end_record(options: &ClientOptions, start: &StartRecord, got: &Gat
         .map(|direction| {
             let side =
                 |role| local.iter().chain(&remote.directions).find(|s| s.direction == *direction && s.role == role);
-            Both { options, start, got, sender: side(Role::Sender), receiver: side(Role::Receiver) }.summary(*direction)
+            DirectionReports { options, start, got, sender: side(Role::Sender), receiver: side(Role::Receiver) }
+                .summary(*direction)
         })
         .collect();
     warnings.extend(directions.iter().filter_map(|d| d.agreement.explanation.clone()));
@@ -63,10 +64,10 @@ fn clock_summary(got: &Gathered) -> Option<ClockSummary> {
     })
 }
 
-/// The bound of a one-way delay, with what the exchanges after the load have taught.
+/// Tightens the error bound of a one-way delay with the clock exchanges after the load.
 ///
-/// Delays are computed while the test runs, with the model of the moment. Their error is at most what that model differs
-/// from the last one, plus the bound of the last one.
+/// The test computes delays with the clock model of the moment. Their error is at most the difference between that
+/// model and the last one, plus the bound of the last one.
 fn tightened(mut delay: OneWayDelay, got: &Gathered) -> OneWayDelay {
     let Some(last) = got.clock.model() else { return delay };
     let now = kernel::now();
@@ -75,18 +76,18 @@ fn tightened(mut delay: OneWayDelay, got: &Gathered) -> OneWayDelay {
         .models
         .iter()
         .zip(ends)
-        .flat_map(|((since, model), until)| [(*since - SAMPLE_AGE, *model), (until, *model)])
+        .flat_map(|((since, model), until)| [(*since - SAMPLE_AGE_MAX, *model), (until, *model)])
         .map(|(t, model)| model.offset_at(t).abs_diff(last.offset_at(t)) + last.bound_at(t))
         .max();
     delay.bound_ns = delay.bound_ns.min(worst.unwrap_or(u64::MAX));
     delay
 }
 
-/// A sample reaches the end that judges it at most so much later than it was taken.
-const SAMPLE_AGE: Duration = Duration::from_secs(1);
+/// Maximum age of a sample when the end that computes its delay receives it.
+const SAMPLE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// One direction as both ends saw it; an end that was lost is absent.
-struct Both<'a> {
+/// One direction with the reports of both ends; the report of a lost end is absent.
+struct DirectionReports<'a> {
     options: &'a ClientOptions,
     start: &'a StartRecord,
     got: &'a Gathered,
@@ -94,14 +95,14 @@ struct Both<'a> {
     receiver: Option<&'a EndSide>,
 }
 
-impl Both<'_> {
+impl DirectionReports<'_> {
     fn summary(&self, direction: results::Direction) -> DirectionSummary {
         let totals = |s: Option<&EndSide>| s.map(|s| s.totals.clone()).unwrap_or_default();
         let (sender, receiver) = (totals(self.sender), totals(self.receiver));
         let baseline = self.got.before.rtt;
         let tcp = self.start.plan.transport == Transport::Tcp;
         let path_mtu =
-            self.got.path_mtu.as_ref().filter(|(_, there)| there.contains(&direction)).map(|(found, _)| *found);
+            self.got.path_mtu.as_ref().filter(|(_, affected)| affected.contains(&direction)).map(|(found, _)| *found);
         let mut loss_episodes = self.sender.map(|s| s.loss_episodes.clone()).unwrap_or_default();
         if let Some(rtt) = baseline.filter(|b| !b.is_zero()) {
             for e in &mut loss_episodes {
@@ -169,7 +170,7 @@ impl Both<'_> {
     }
 
     fn limits(&self, direction: results::Direction, path_mtu: Option<PathMtu>) -> BTreeMap<Limit, f64> {
-        // The intervals saw retransmissions and nothing else, which looks like loss.
+        // The intervals recorded only retransmissions, which look like loss.
         if path_mtu.is_some() && self.receiver.is_some_and(|r| r.totals.bytes == 0) {
             return [(Limit::PathMtu, 1.0)].into();
         }
@@ -193,14 +194,14 @@ impl Both<'_> {
         let baseline_rtt = smallest.or(self.got.before.rtt).unwrap_or_default();
         let mean_rtt = Duration::from_nanos(sender.kernel_srtt.as_ref().map_or(0, |s| s.mean_ns));
         let actual_duration = Duration::from_secs_f64(receiver.duration_s.clamp(0.0, 1e9));
-        // Several round trips, and two intervals at least: what waited behind one lost segment is read at once.
+        // At least several round trips and two intervals: data that waited behind one lost segment is read at once.
         let interval = Duration::from_nanos(self.start.plan.interval_ns);
         let window = (interval * 2).max(mean_rtt.max(baseline_rtt) * 4);
         let timeline = self.receiver.and_then(|r| serde_json::from_value::<Timeline>(r.timeline.clone()).ok());
         let highest = timeline.and_then(|t| t.highest_rate(window, actual_duration));
         Some(rfc6349::report(rfc6349::Inputs {
             link_rate: self.options.link_rate,
-            // A thrulay server has no timeline; there the sender's best interval stands for it.
+            // A thrulay server has no timeline; the sender's best interval replaces it.
             highest_rate: highest.or_else(|| self.got.best.get(&direction).copied()).unwrap_or_default(),
             mtu: Bytes::new(first.pmtu_bytes),
             mss: Bytes::new(first.mss_bytes),
@@ -245,25 +246,25 @@ impl Both<'_> {
     }
 }
 
-/// Whether the socket's counters prove that packets of its path MTU came through.
+/// Whether the socket's counters prove that packets of the path MTU's size passed.
 ///
-/// The segment size must leave exactly the headers free, and nearly all segments must have been full: a stream of small
-/// writes, or of segments that a middlebox made smaller, says nothing about packets of the MTU's size.
+/// The segment size must leave exactly the header bytes, and at least 90 % of the bytes must fill segments. Small
+/// writes, or segments that a middlebox reduced, prove nothing about packets of the path MTU's size.
 fn proves_mtu(tcp: &TcpState) -> bool {
-    let is_whole = HEADERS.contains(&tcp.pmtu_bytes.saturating_sub(tcp.mss_bytes));
+    let is_whole = HEADER_BYTES.contains(&tcp.pmtu_bytes.saturating_sub(tcp.mss_bytes));
     let full = tcp.data_segments_sent.is_some_and(|n| tcp.bytes_sent >= n.saturating_mul(tcp.mss_bytes) / 10 * 9);
     is_whole && full && tcp.bytes_acked > 10 * tcp.mss_bytes
 }
 
-/// IPv4 or IPv6 and TCP, without and with timestamps.
-const HEADERS: [u64; 4] = [40, 52, 60, 72];
+/// Header bytes of TCP over IPv4 and IPv6, without and with timestamps.
+const HEADER_BYTES: [u64; 4] = [40, 52, 60, 72];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_path_mtu_is_verified_by_full_segments_of_exactly_its_size() {
+    fn full_segments_of_exactly_the_path_mtu_verify_it() {
         let proven = TcpState {
             pmtu_bytes: 1500,
             mss_bytes: 1448,
@@ -273,13 +274,13 @@ mod tests {
             ..TcpState::default()
         };
         assert!(proves_mtu(&proven));
-        for (why, state) in [
+        for (reason, state) in [
             ("a middlebox lowered the segment size", TcpState { mss_bytes: 1380, ..proven.clone() }),
             ("small writes", TcpState { data_segments_sent: Some(10_000), ..proven.clone() }),
             ("hardly anything was acknowledged", TcpState { bytes_acked: 2896, ..proven.clone() }),
             ("the kernel does not count segments", TcpState { data_segments_sent: None, ..proven }),
         ] {
-            assert!(!proves_mtu(&state), "{why}");
+            assert!(!proves_mtu(&state), "{reason}");
         }
     }
 }

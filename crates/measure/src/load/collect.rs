@@ -1,4 +1,4 @@
-//! What the threads of a load report, and how it becomes one record per interval and direction.
+//! Reports of the threads of a load, and their combination into one record for each interval and direction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use wire::RemoteSample;
 use super::LoadPlan;
 use crate::udp::{DatagramCut, UdpDone, merged};
 
-/// What a stream's thread tells.
+/// Report of a stream's thread.
 #[derive(Debug)]
 pub(crate) enum StreamEvent {
-    /// An interval of a sender.
+    /// Interval of a sender.
     Sent(Box<SenderCut>),
-    /// An interval of a receiver.
+    /// Interval of a receiver.
     Received(Box<ReceiverCut>),
-    /// An interval of either end of a stream of datagrams.
+    /// Interval of either end of a datagram stream.
     Datagrams(Box<DatagramCut>),
     /// Arrivals of sampled blocks, for the sender.
     Samples { stream: u32, samples: Vec<RemoteSample> },
@@ -36,27 +36,27 @@ pub(crate) enum StreamEvent {
 pub(crate) struct SenderCut {
     pub(crate) stream: u32,
     pub(crate) index: u64,
-    pub(crate) begin: Instant,
+    pub(crate) start: Instant,
     pub(crate) end: Instant,
     pub(crate) rtt: DelayHistogram,
     pub(crate) srtt: DelayHistogram,
     pub(crate) blocked: Duration,
-    /// Time in which the thread read from the disk.
+    /// Time that the thread spent reading from the disk.
     pub(crate) disk: Duration,
     pub(crate) before: TcpState,
     pub(crate) after: TcpState,
     pub(crate) stages: StageHistograms,
-    cpu_begin: Duration,
+    cpu_start: Duration,
     pub(crate) cpu: Duration,
 }
 
 impl SenderCut {
-    pub(crate) fn new(stream: u32, begin: Instant, before: TcpState) -> Self {
+    pub(crate) fn new(stream: u32, start: Instant, before: TcpState) -> Self {
         Self {
             stream,
             index: 0,
-            begin,
-            end: begin,
+            start,
+            end: start,
             rtt: DelayHistogram::new(),
             srtt: DelayHistogram::new(),
             blocked: Duration::ZERO,
@@ -64,20 +64,20 @@ impl SenderCut {
             after: before.clone(),
             before,
             stages: StageHistograms::default(),
-            cpu_begin: kernel::thread_cpu(),
+            cpu_start: kernel::thread_cpu(),
             cpu: Duration::ZERO,
         }
     }
 
-    pub(crate) fn next(previous: &Self, begin: Instant, before: TcpState) -> Self {
-        Self { index: previous.index + 1, ..Self::new(previous.stream, begin, before) }
+    pub(crate) fn next(previous: &Self, start: Instant, before: TcpState) -> Self {
+        Self { index: previous.index + 1, ..Self::new(previous.stream, start, before) }
     }
 
     pub(crate) fn complete(&mut self, end: Instant, after: TcpState, stages: StageHistograms) {
         self.end = end;
         self.after = after;
         self.stages = stages;
-        self.cpu = kernel::thread_cpu().saturating_sub(self.cpu_begin);
+        self.cpu = kernel::thread_cpu().saturating_sub(self.cpu_start);
     }
 
     fn bytes(&self) -> u64 {
@@ -90,46 +90,46 @@ impl SenderCut {
 pub(crate) struct ReceiverCut {
     pub(crate) stream: u32,
     pub(crate) index: u64,
-    pub(crate) begin: Instant,
+    pub(crate) start: Instant,
     pub(crate) end: Instant,
     pub(crate) bytes: u64,
-    /// About how many bytes arrived out of order.
-    pub(crate) waited: u64,
-    /// Time in which the thread wrote to the disk and waited for it.
+    /// Approximate number of bytes that arrived out of order.
+    pub(crate) out_of_order_bytes: u64,
+    /// Time that the thread spent writing to the disk and waiting for it.
     pub(crate) disk: Duration,
     pub(crate) tcp: Option<TcpState>,
-    cpu_begin: Duration,
+    cpu_start: Duration,
     pub(crate) cpu: Duration,
 }
 
 impl ReceiverCut {
-    pub(crate) fn new(stream: u32, begin: Instant) -> Self {
+    pub(crate) fn new(stream: u32, start: Instant) -> Self {
         Self {
             stream,
             index: 0,
-            begin,
-            end: begin,
+            start,
+            end: start,
             bytes: 0,
-            waited: 0,
+            out_of_order_bytes: 0,
             disk: Duration::ZERO,
             tcp: None,
-            cpu_begin: kernel::thread_cpu(),
+            cpu_start: kernel::thread_cpu(),
             cpu: Duration::ZERO,
         }
     }
 
-    pub(crate) fn next(previous: &Self, begin: Instant) -> Self {
-        Self { index: previous.index + 1, ..Self::new(previous.stream, begin) }
+    pub(crate) fn next(previous: &Self, start: Instant) -> Self {
+        Self { index: previous.index + 1, ..Self::new(previous.stream, start) }
     }
 
     pub(crate) fn complete(&mut self, end: Instant, tcp: Option<TcpState>) {
         self.end = end;
         self.tcp = tcp;
-        self.cpu = kernel::thread_cpu().saturating_sub(self.cpu_begin);
+        self.cpu = kernel::thread_cpu().saturating_sub(self.cpu_start);
     }
 }
 
-/// A stream's whole test.
+/// Totals of a stream over the whole test.
 #[derive(Debug)]
 pub(crate) struct StreamDone {
     pub(crate) stream: u32,
@@ -139,9 +139,9 @@ pub(crate) struct StreamDone {
     pub(crate) blocks: u64,
     pub(crate) first: Option<Instant>,
     pub(crate) last: Instant,
-    /// Receiver: when the load ended; what arrived later is drain.
+    /// End of the load at a receiver; later arrivals are drain.
     pub(crate) load_end: Option<Instant>,
-    /// Receiver: bytes of the drain.
+    /// Drained bytes of a receiver.
     pub(crate) drained: u64,
     pub(crate) cpu: Duration,
     pub(crate) retransmits: u64,
@@ -153,12 +153,12 @@ pub(crate) struct StreamDone {
     pub(crate) loss_episode_count: u64,
     pub(crate) clock_steps: u64,
     pub(crate) failure: Option<String>,
-    /// What datagrams alone have.
+    /// Totals of a datagram stream.
     pub(crate) udp: Option<UdpDone>,
 }
 
 impl StreamDone {
-    /// A stream that moved nothing.
+    /// Totals of a stream that transferred nothing.
     pub(crate) fn empty(stream: u32, start: Instant) -> Self {
         Self {
             stream,
@@ -189,22 +189,22 @@ enum Cut {
     Datagrams(Box<DatagramCut>),
 }
 
-/// Gathers the cuts of one direction's streams until each stream has reported an interval or has ended.
+/// Combines the cuts of one direction's streams into a record once each stream has reported the interval or has ended.
 pub(crate) struct Gatherer {
     plan: LoadPlan,
     end: End,
     direction: Direction,
     role: Role,
     streams: Vec<u32>,
-    /// Next interval of each running stream; an ended stream is no longer waited for.
-    reached: BTreeMap<u32, u64>,
+    /// Next interval of each running stream; ended streams are absent.
+    next_interval: BTreeMap<u32, u64>,
     pending: BTreeMap<u64, Vec<Cut>>,
     cpu: CpuSnapshot,
-    /// What is known of the other end's receiver, from its latest interval record.
+    /// State of the other end's receiver, from its latest interval record.
     pub(crate) peer: Option<ReceiverEvidence>,
-    /// Smallest kernel round trip so far. The kernel forgets its own after five minutes.
+    /// Minimum kernel round trip since the start of the load. The kernel discards its own minimum after five minutes.
     min_rtt_ns: Option<u64>,
-    /// Time for which each factor was the limit.
+    /// Time in seconds for which each factor was the limit.
     pub(crate) limits: BTreeMap<results::Limit, f64>,
 }
 
@@ -216,7 +216,7 @@ impl Gatherer {
             direction,
             role,
             streams: streams.to_vec(),
-            reached: streams.iter().map(|s| (*s, 0)).collect(),
+            next_interval: streams.iter().map(|s| (*s, 0)).collect(),
             pending: BTreeMap::new(),
             cpu: CpuSnapshot::read(),
             peer: None,
@@ -225,38 +225,38 @@ impl Gatherer {
         }
     }
 
-    pub(crate) fn knows(&self, stream: u32) -> bool {
+    pub(crate) fn has_stream(&self, stream: u32) -> bool {
         self.streams.contains(&stream)
     }
 
     pub(crate) fn handle_sent(&mut self, cut: Box<SenderCut>) -> Vec<IntervalRecord> {
-        self.reached.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
+        self.next_interval.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
         self.pending.entry(cut.index).or_default().push(Cut::Sent(cut));
         self.complete()
     }
 
     pub(crate) fn handle_received(&mut self, cut: Box<ReceiverCut>) -> Vec<IntervalRecord> {
-        self.reached.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
+        self.next_interval.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
         self.pending.entry(cut.index).or_default().push(Cut::Received(cut));
         self.complete()
     }
 
     pub(crate) fn handle_datagrams(&mut self, cut: Box<DatagramCut>) -> Vec<IntervalRecord> {
-        self.reached.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
+        self.next_interval.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
         self.pending.entry(cut.index).or_default().push(Cut::Datagrams(cut));
         self.complete()
     }
 
     pub(crate) fn handle_done(&mut self, stream: u32) -> Vec<IntervalRecord> {
-        self.reached.remove(&stream);
+        self.next_interval.remove(&stream);
         self.complete()
     }
 
     fn complete(&mut self) -> Vec<IntervalRecord> {
-        let reached = self.reached.values().copied().min().unwrap_or(u64::MAX);
+        let next_interval = self.next_interval.values().copied().min().unwrap_or(u64::MAX);
         let mut out = Vec::new();
         while let Some(entry) = self.pending.first_entry() {
-            if *entry.key() >= reached {
+            if *entry.key() >= next_interval {
                 break;
             }
             let (index, cuts) = entry.remove_entry();
@@ -274,7 +274,7 @@ impl Gatherer {
         let (mut rtt, mut stages) = (DelayHistogram::new(), StageHistograms::default());
         let mut one_way = OneWayHistogram::new();
         let mut verdicts: Vec<(LimitVerdict, u64)> = Vec::new();
-        let (mut begin, mut end, mut bytes, mut busiest_thread, mut threads) =
+        let (mut start, mut end, mut bytes, mut busiest_thread, mut threads) =
             (None, self.plan.start, 0, 0.0_f64, Duration::ZERO);
         self.remember_min_rtt(cuts);
         for cut in cuts {
@@ -284,16 +284,16 @@ impl Gatherer {
                     stages.merge(&c.stages);
                     let verdict = self.judge(c, busiest_cpu);
                     verdicts.push((verdict.clone(), c.bytes()));
-                    (sent_interval(c, verdict), c.begin, c.end, c.cpu)
+                    (sent_interval(c, verdict), c.start, c.end, c.cpu)
                 }
-                Cut::Received(c) => (received_interval(c), c.begin, c.end, c.cpu),
+                Cut::Received(c) => (received_interval(c), c.start, c.end, c.cpu),
                 Cut::Datagrams(c) => {
                     one_way.merge(&c.one_way);
-                    (c.interval(), c.begin, c.end, c.cpu)
+                    (c.interval(), c.start, c.end, c.cpu)
                 }
             };
             let length = e.saturating_since(b);
-            begin = Some(begin.map_or(b, |x: Instant| x.min(b)));
+            start = Some(start.map_or(b, |x: Instant| x.min(b)));
             end = end.max(e);
             bytes += stream.bytes;
             threads += cpu;
@@ -301,10 +301,10 @@ impl Gatherer {
             streams.push(stream);
         }
         streams.sort_by_key(|s| s.stream);
-        let begin = begin.unwrap_or(self.plan.start);
+        let start = start.unwrap_or(self.plan.start);
         let limit = combine(&verdicts);
         if let Some(v) = &limit {
-            *self.limits.entry(v.limit).or_default() += end.saturating_since(begin).as_secs_f64();
+            *self.limits.entry(v.limit).or_default() += end.saturating_since(start).as_secs_f64();
         }
         IntervalRecord {
             test_id: self.plan.test_id.clone(),
@@ -313,11 +313,11 @@ impl Gatherer {
             role: self.role,
             index,
             omitted: false,
-            start_s: begin.saturating_since(self.plan.start).as_secs_f64(),
+            start_s: start.saturating_since(self.plan.start).as_secs_f64(),
             end_s: end.saturating_since(self.plan.start).as_secs_f64(),
             bytes,
-            throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(begin)).as_bps(),
-            waited_bytes: waited(cuts),
+            throughput_bps: Rate::of(Bytes::new(bytes), end.saturating_since(start)).as_bps(),
+            waited_bytes: out_of_order_bytes(cuts),
             disk_s: self.plan.disk.is_some().then(|| disk_seconds(cuts)),
             block_rtt: rtt.summary(),
             decomposition: sends_blocks.then(|| stages.decomposition()),
@@ -346,7 +346,7 @@ impl Gatherer {
 
     fn judge(&self, cut: &SenderCut, busiest_cpu: Option<f64>) -> LimitVerdict {
         let evidence = SenderEvidence {
-            interval: cut.end.saturating_since(cut.begin),
+            interval: cut.end.saturating_since(cut.start),
             before: cut.before.clone(),
             after: cut.after.clone(),
             thread_cpu: cut.cpu,
@@ -363,16 +363,16 @@ impl Gatherer {
     }
 }
 
-/// Bytes that all receivers got out of order; `None` when they got none.
-fn waited(cuts: &[Cut]) -> Option<u64> {
+/// Bytes that all receivers received out of order; `None` for zero.
+fn out_of_order_bytes(cuts: &[Cut]) -> Option<u64> {
     let each = cuts.iter().map(|c| match c {
-        Cut::Received(c) => c.waited,
+        Cut::Received(c) => c.out_of_order_bytes,
         Cut::Sent(_) | Cut::Datagrams(_) => 0,
     });
     Some(each.sum()).filter(|n| *n > 0)
 }
 
-/// Mean time of the threads at the disk.
+/// Mean time of the threads at the disk, in seconds.
 fn disk_seconds(cuts: &[Cut]) -> f64 {
     let each = cuts.iter().map(|c| match c {
         Cut::Sent(c) => c.disk,
@@ -391,7 +391,7 @@ fn sent_interval(cut: &SenderCut, limit: LimitVerdict) -> StreamInterval {
     StreamInterval {
         stream: cut.stream,
         bytes,
-        throughput_bps: Rate::of(Bytes::new(bytes), cut.end.saturating_since(cut.begin)).as_bps(),
+        throughput_bps: Rate::of(Bytes::new(bytes), cut.end.saturating_since(cut.start)).as_bps(),
         retransmits: Some(cut.after.retransmits.saturating_sub(cut.before.retransmits)),
         block_rtt: cut.rtt.summary(),
         tcp: Some(cut.after.clone()),
@@ -405,7 +405,7 @@ fn received_interval(cut: &ReceiverCut) -> StreamInterval {
     StreamInterval {
         stream: cut.stream,
         bytes: cut.bytes,
-        throughput_bps: Rate::of(Bytes::new(cut.bytes), cut.end.saturating_since(cut.begin)).as_bps(),
+        throughput_bps: Rate::of(Bytes::new(cut.bytes), cut.end.saturating_since(cut.start)).as_bps(),
         retransmits: None,
         block_rtt: None,
         tcp: cut.tcp.clone(),

@@ -1,4 +1,4 @@
-//! Disk as the source or the sink of a stream (`longhaul test --file`).
+//! Disk as the source or sink of a stream (`longhaul test --file`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kernel::{DataFile, KernelError};
 use wire::BLOCK_HEADER_BYTES as HEADER_LEN;
 
-/// Bytes that a stream writes before it waits for the disk: enough for the disk to work on, too few to measure memory.
+/// Bytes that a stream writes before it waits for the disk: enough to keep the disk busy, too few to measure the page
+/// cache.
 const UNSETTLED_MAX: u64 = 8 << 20;
 
 /// The file of a test, shared by its streams.
 #[derive(Debug, Clone)]
 pub struct Disk {
     file: Arc<DataFile>,
-    /// Where the next write goes: streams take turns, so that the disk sees one sequence.
+    /// Offset of the next write: the streams share it, so that the disk receives one sequence.
     end: Arc<AtomicU64>,
 }
 
 impl Disk {
-    /// The file as opened: a source for a sender, a sink for a receiver.
+    /// Uses an opened file: a source for a sender, a sink for a receiver.
     pub fn new(file: DataFile) -> Self {
         Self { file: Arc::new(file), end: Arc::new(AtomicU64::new(0)) }
     }
@@ -30,7 +31,7 @@ impl Disk {
     }
 }
 
-/// Reads one stream's part of the file, over and over.
+/// Reads one stream's part of the file repeatedly.
 #[derive(Debug)]
 pub(super) struct DiskReader {
     file: Arc<DataFile>,
@@ -40,7 +41,7 @@ pub(super) struct DiskReader {
 }
 
 impl DiskReader {
-    /// For stream `index` of `streams`.
+    /// Creates the reader of stream `index` of `streams`.
     pub(super) fn new(disk: &Disk, streams: u32, index: u32) -> Self {
         let (len, n, i) = (disk.file.size(), u64::from(streams.max(1)), u64::from(index));
         let start = len / n * i;
@@ -48,7 +49,7 @@ impl DiskReader {
         Self { file: Arc::clone(&disk.file), part: start..end.max(start + 1), position: start, block: Vec::new() }
     }
 
-    /// Reads what follows the header of a block of `len` bytes.
+    /// Reads the bytes behind the header of a block of `len` bytes.
     pub(super) fn fill(&mut self, len: usize) -> Result<(), KernelError> {
         self.block.resize(len.saturating_sub(HEADER_LEN), 0);
         let mut rest = self.block.as_mut_slice();
@@ -65,17 +66,17 @@ impl DiskReader {
         Ok(())
     }
 
-    /// What follows the header of the block.
+    /// Bytes behind the header of the block.
     pub(super) fn body(&self) -> &[u8] {
         &self.block
     }
 }
 
-/// Writes what one stream receives.
+/// Writes the received bytes of one stream.
 #[derive(Debug)]
 pub(super) struct DiskWriter {
     disk: Disk,
-    /// First byte that may not be on the disk yet, and how many of this stream's are not.
+    /// Offset of the first byte that may not be on the disk yet, and the number of such bytes of this stream.
     unsettled: Option<(u64, u64)>,
 }
 
@@ -84,7 +85,7 @@ impl DiskWriter {
         Self { disk, unsettled: None }
     }
 
-    /// Writes, and waits for the disk when it is too far behind.
+    /// Writes data, and waits for the disk once 8 MiB are not on it.
     pub(super) fn write(&mut self, data: &[u8]) -> Result<(), KernelError> {
         let len = data.len() as u64;
         let offset = self.disk.end.fetch_add(len, Ordering::Relaxed);
@@ -94,7 +95,7 @@ impl DiskWriter {
         if count + len >= UNSETTLED_MAX { self.settle() } else { Ok(()) }
     }
 
-    /// Waits until all is on the disk.
+    /// Waits until all data is on the disk.
     pub(super) fn settle(&mut self) -> Result<(), KernelError> {
         let Some((start, _)) = self.unsettled.take() else { return Ok(()) };
         let end = self.disk.end.load(Ordering::Relaxed);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_read_their_parts_of_the_file_again_and_again() {
+    fn each_stream_reads_its_part_of_the_file_repeatedly() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let content: Vec<u8> = (0..100).collect();
         std::fs::write(file.path(), &content).unwrap();
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_becomes_shorter_is_an_error() {
+    fn a_truncated_file_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 100]).unwrap();
         let mut reader = DiskReader::new(&Disk::new(DataFile::source(file.path()).unwrap()), 1, 0);

@@ -1,4 +1,4 @@
-//! The bytes behind the headers: the same for all streams of the process, so that a stream's block costs no memory.
+//! Filler bytes behind the headers, shared by all streams of the process, so that a stream's block needs no memory.
 
 use std::net::TcpStream;
 use std::sync::{LazyLock, OnceLock};
@@ -6,29 +6,29 @@ use std::sync::{LazyLock, OnceLock};
 use kernel::{KernelError, Received, SendFile, Tail};
 use wire::{BLOCK_HEADER_BYTES as HEADER_LEN, FILLER};
 
-/// Bytes of filler that one call can send: 1 MiB, 16 times the default block. Longer blocks take several calls.
+/// Filler bytes that one call can send: 1 MiB, 16 times the default block. Longer blocks need several calls.
 const LEN: usize = 1 << 20;
 
 static BUFFER: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![FILLER; LEN].into_boxed_slice());
 
 static FILE: OnceLock<SendFile> = OnceLock::new();
 
-/// Where the bytes behind a block's header come from.
+/// Source of the bytes behind a block's header.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Filler<'a> {
     /// Memory, copied into the kernel.
     Buffer(&'static [u8]),
-    /// All that follows the block's header, as read from a disk.
+    /// Bytes behind the block's header, as read from a disk.
     Disk(&'a [u8]),
-    /// The page cache, without a copy.
+    /// The page cache, sent without a copy.
     File(&'static SendFile),
 }
 
 impl Filler<'_> {
-    /// The process's filler; made at the first use.
+    /// Returns the filler of the process, created at the first use.
     ///
     /// # Errors
-    /// `zero_copy` is asked for, and the memory file cannot be made.
+    /// `zero_copy` is set and the memory file cannot be created.
     pub(super) fn get(zero_copy: bool) -> Result<Self, KernelError> {
         if !zero_copy {
             return Ok(Self::Buffer(&BUFFER));
@@ -36,12 +36,13 @@ impl Filler<'_> {
         if let Some(file) = FILE.get() {
             return Ok(Self::File(file));
         }
-        // Two threads may both make one; the file that comes second is closed.
+        // Two threads may both create a file; the later one is closed.
         let made = SendFile::new(LEN, FILLER)?;
         Ok(Self::File(FILE.get_or_init(|| made)))
     }
 
-    /// Offers the next `want` bytes, at least one, of a block of `len` bytes of which `done` are written, as far as one call takes them.
+    /// Offers the next `want` bytes, at least one, of a block of `len` bytes of which `done` are written. One call may
+    /// send fewer bytes.
     ///
     /// # Errors
     /// The connection failed.
@@ -53,8 +54,8 @@ impl Filler<'_> {
         want: usize,
         tail: Tail,
     ) -> Result<Received, KernelError> {
-        let begin = done.min(HEADER_LEN);
-        let head = &header[begin..(done + want).min(len).clamp(begin, HEADER_LEN)];
+        let start = done.min(HEADER_LEN);
+        let head = &header[start..(done + want).min(len).clamp(start, HEADER_LEN)];
         let body = (want - head.len()).min(LEN);
         let tail = if head.len() + body < want { Tail::More } else { tail };
         match self {
@@ -66,7 +67,7 @@ impl Filler<'_> {
             Self::File(_) if !head.is_empty() => {
                 kernel::send_pair(socket, head, &[], if len - done > head.len() { Tail::More } else { tail })
             }
-            // sendfile has no flags: what must end a buffer is the last byte, written by itself.
+            // sendfile has no flags: a separate write sends the last byte of a packet buffer.
             Self::File(_) if tail == Tail::End && body == 1 => kernel::send_pair(socket, &[FILLER], &[], tail),
             Self::File(file) => file.send(socket, 0, if tail == Tail::End { body - 1 } else { body }),
         }
@@ -80,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends one block in as many calls as it takes and returns what arrived.
-    fn through(filler: Filler<'_>, len: usize, tail: Tail) -> Vec<u8> {
+    /// Sends one block in as many calls as necessary and returns the received bytes.
+    fn send_block(filler: Filler<'_>, len: usize, tail: Tail) -> Vec<u8> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -106,21 +107,24 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_any_length_is_its_header_and_filler() {
+    fn a_block_of_any_length_consists_of_header_and_filler() {
         let mut whole = vec![FILLER; 16 << 20];
         (0..HEADER_LEN).for_each(|i| whole[i] = i as u8);
         for zero_copy in [false, true] {
             let filler = Filler::get(zero_copy).unwrap();
             for len in [1, HEADER_LEN, HEADER_LEN + 1, LEN, LEN + HEADER_LEN, LEN + HEADER_LEN + 1, 16 << 20] {
                 for tail in [Tail::More, Tail::Flush, Tail::End] {
-                    assert!(through(filler, len, tail) == whole[..len], "{len} bytes, zero copy {zero_copy}, {tail:?}");
+                    assert!(
+                        send_block(filler, len, tail) == whole[..len],
+                        "{len} bytes, zero copy {zero_copy}, {tail:?}"
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn a_header_that_was_sent_in_part_is_completed() {
+    fn a_partly_sent_header_is_completed() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut other, _) = listener.accept().unwrap();

@@ -1,14 +1,14 @@
-//! Splits what a stream receives into what arrived during the load and what drained after it.
+//! Separates the bytes that a stream receives during the load from those that drain after it.
 
 use std::time::Duration;
 
 use units::Instant;
 
-/// The load as its receiver sees it.
+/// Duration of a load at its receiver.
 ///
-/// The load lasts its planned time from the first arrival on: the bytes of that time are those that were sent in the
-/// planned time, shifted by the delay of the path. What the sender still held in its buffers arrives later and is drain.
-/// A load of a given amount of data lasts until its last byte has arrived.
+/// The load lasts for its planned time from the first arrival. The bytes of that time are those sent in the planned
+/// time, shifted by the delay of the path. Bytes still in the sender's buffers arrive later and are drain. A load of a
+/// given amount of data lasts until its last byte has arrived.
 #[derive(Debug)]
 pub(crate) struct LoadTime {
     planned: Option<Duration>,
@@ -19,7 +19,7 @@ pub(crate) struct LoadTime {
 }
 
 impl LoadTime {
-    /// A load that lasts `planned`; `None` where the amount of data decides.
+    /// Creates a load that lasts `planned`; `None` if the amount of data decides.
     pub(crate) const fn new(planned: Option<Duration>) -> Self {
         Self { planned, first: None, last: None, stopped: None, drained: 0 }
     }
@@ -33,7 +33,7 @@ impl LoadTime {
         }
     }
 
-    /// The user stopped the load; only the first call counts.
+    /// Records that the user stopped the load; only the first call counts.
     pub(crate) fn stop(&mut self, now: Instant) {
         self.stopped.get_or_insert(now);
     }
@@ -43,7 +43,7 @@ impl LoadTime {
         self.drained
     }
 
-    /// When the load ended, for a stream that ended at `now`; `None` when nothing arrived.
+    /// End of the load for a stream that ended at `now`; `None` if nothing arrived.
     pub(crate) fn ended(&self, now: Instant) -> Option<Instant> {
         let last = self.last?;
         Some(self.end().map_or(last, |end| end.min(now.max(last))))
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_after_the_planned_time_is_drain_and_does_not_lengthen_the_load() {
+    fn arrivals_after_the_planned_time_are_drain() {
         let mut load = LoadTime::new(Some(Duration::from_secs(12)));
         for ms in (100..22_000).step_by(100) {
             load.count(at(ms), 1000);
         }
-        // 12 s from the first arrival at 0.1 s on: 121 arrivals, then 98 more.
+        // 12 s from the first arrival at 0.1 s: 121 arrivals, then 98 more.
         assert_eq!((load.drained(), load.ended(at(22_000))), (98_000, Some(at(12_100))));
     }
 
@@ -79,11 +79,11 @@ mod tests {
         load.count(at(100), 1000);
         load.count(at(4_000), 1000);
         assert_eq!(load.ended(at(13_000)), Some(at(10_100)));
-        assert_eq!(load.ended(at(6_000)), Some(at(6_000)), "the connection broke");
+        assert_eq!(load.ended(at(6_000)), Some(at(6_000)), "the connection failed");
     }
 
     #[test]
-    fn an_amount_of_data_ends_with_its_last_byte_and_a_stop_ends_any_load() {
+    fn a_load_ends_with_its_last_byte_or_at_a_stop() {
         let mut load = LoadTime::new(None);
         assert_eq!(load.ended(at(5)), None);
         load.count(at(100), 10);

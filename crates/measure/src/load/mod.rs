@@ -1,6 +1,6 @@
-//! One end's share of the load: the threads that send and receive, and the collection of what they saw.
+//! Load of one end: the threads that send and receive, and the collection of their reports.
 //!
-//! Both ends use the same code; which end is client and which is server matters only to the control connection.
+//! Both ends use the same code; the roles client and server matter only to the control connection.
 
 mod collect;
 mod disk;
@@ -27,17 +27,17 @@ use std::time::Duration;
 use results::{Direction, TestPlan};
 use units::{Instant, Rate};
 
-/// How the threads of a load are told to end.
+/// Stop signal for the threads of a load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicU8>);
 
 impl Stop {
-    /// Senders stop; what is under way is still received and counted.
+    /// Stops the senders; data in flight is still received and counted.
     pub(crate) fn gently(&self) {
         self.0.fetch_max(1, Ordering::Relaxed);
     }
 
-    /// Everything stops now; connections are reset.
+    /// Stops all threads immediately and resets the connections.
     pub(crate) fn at_once(&self) {
         self.0.fetch_max(2, Ordering::Relaxed);
     }
@@ -51,36 +51,36 @@ impl Stop {
     }
 }
 
-/// What every stream of a load needs to know.
+/// Parameters that all streams of a load share.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadPlan {
-    /// Identifies the test in records.
+    /// Identifier of the test in records.
     pub(crate) test_id: String,
-    /// Begin of the load on this end's clock; intervals are cut from here.
+    /// Start of the load on this end's clock; intervals are counted from here.
     pub(crate) start: Instant,
     /// Length of an interval.
     pub(crate) interval: Duration,
-    /// Length of the load, when time decides.
+    /// Duration of the load, if the test is limited by time.
     pub(crate) duration: Option<Duration>,
     /// Streams in each direction.
     pub(crate) streams: u32,
     /// Bytes in a block.
     pub(crate) block: usize,
-    /// Ceiling that the user set on each stream.
+    /// Rate limit of each stream, set by the user.
     pub(crate) pacing: Option<Rate>,
-    /// Most bytes that the user lets wait unsent in each sending socket.
+    /// Maximum of unsent bytes in each sending socket, set by the user.
     pub(crate) unsent: Option<u64>,
-    /// Rate that a receiving stream does not exceed whatever its sender does.
+    /// Rate limit of a receiving stream, independent of its sender.
     pub(crate) ceiling: Option<Rate>,
-    /// Whether this end's congestion control paces by its own estimate of the bottleneck.
+    /// Whether this end's congestion control paces packets by its own estimate of the bottleneck rate.
     pub(crate) is_paced: bool,
-    /// How long a stream of datagrams may receive none before the load is broken off; absent: for ever.
+    /// Maximum time without a datagram before a datagram stream ends the load; absent: no limit.
     pub(crate) max_silence: Option<Duration>,
-    /// sendfile and MSG_TRUNC instead of copies.
+    /// Whether streams use sendfile and MSG_TRUNC instead of copies.
     pub(crate) zero_copy: bool,
-    /// File that this end's streams are read from or written to.
+    /// File that this end's streams read or write.
     pub(crate) disk: Option<Disk>,
-    /// How long to wait, after the last block was written, for what is still under way.
+    /// Time after the last block was written in which data in flight is received.
     pub(crate) grace: Duration,
 }
 
@@ -110,19 +110,19 @@ impl LoadPlan {
         Instant::from_nanos(self.start.as_nanos().saturating_add(ns.saturating_mul(index + 1)))
     }
 
-    /// Whether what is left at the end of a load is long enough for a rate: a tenth of an interval. Shorter rests count in
-    /// the totals only.
-    pub(crate) fn is_worth_a_record(&self, begin: Instant, now: Instant) -> bool {
-        now.saturating_since(begin) * 10 >= self.interval
+    /// Whether the rest at the end of a load is long enough for a record: a tenth of an interval. Shorter rests count
+    /// in the totals only.
+    pub(crate) fn is_worth_a_record(&self, start: Instant, now: Instant) -> bool {
+        now.saturating_since(start) * 10 >= self.interval
     }
 
-    /// End of the sending, when time decides.
+    /// End of the transmission, if the test is limited by time.
     pub(crate) fn end(&self) -> Option<Instant> {
         self.duration.map(|d| self.start + d)
     }
 }
 
-/// Bytes that stream `index` of `streams` sends of a direction's `total`.
+/// Bytes that stream `index` of `streams` sends out of a direction's `total`.
 pub(crate) fn share_of(total: u64, streams: u32, index: u32) -> u64 {
     let (n, i) = (u64::from(streams.max(1)), u64::from(index));
     total / n + u64::from(i < total % n)
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_add_up_to_the_whole() {
+    fn shares_add_up_to_the_total() {
         for (total, streams) in [(10_u64, 3_u32), (0, 4), (7, 8), (1_000_000_007, 128)] {
             let sum: u64 = (0..streams).map(|i| share_of(total, streams, i)).sum();
             assert_eq!(sum, total);

@@ -1,4 +1,4 @@
-//! The thread that receives one stream: blocks in, headers echoed, arrival stamps of sampled blocks on the side.
+//! Thread that receives one stream: it reads blocks, echoes their headers and reports the arrivals of sampled blocks.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -13,33 +13,35 @@ use super::collect::{ReceiverCut, StreamDone, StreamEvent};
 use super::disk::DiskWriter;
 use super::{LoadPlan, LoadTime, Stop, StreamSocket};
 
-/// Most bytes taken in one read, over all streams of a direction: many streams must not take a megabyte each.
-const READ: usize = 1 << 20;
+/// Maximum bytes of one read, over all streams of a direction, so that many streams do not need a megabyte each.
+const READ_BYTES_MAX: usize = 1 << 20;
 
-/// The same of one stream at least: a quarter of a packet buffer.
-const READ_MIN: usize = 16 << 10;
+/// Minimum size of one stream's read buffer: a quarter of a packet buffer of the kernel.
+const READ_BYTES_MIN: usize = 16 << 10;
 
-/// Unsent echoes beyond which no more is read: a peer that does not read its echoes stalls its own test only.
-const ECHO_BACKLOG: usize = 1 << 20;
+/// Unsent echo bytes at which the receiver stops reading: a peer that does not read its echoes stalls only its own
+/// test.
+const ECHO_BACKLOG_MAX: usize = 1 << 20;
 
-/// A receiver that finds its socket empty after this many bytes naps instead of asking to be woken: at such rates
-/// (above about 20 Gb/s) a wake-up per segment costs the sender more than the segment itself.
-const NAP_AFTER: usize = 192 << 10;
+/// Bytes after which a receiver with an empty socket sleeps briefly instead of waiting for a wake-up. At such rates
+/// (above about 20 Gb/s) a wake-up for each segment costs the sender more than the segment itself.
+const NAP_BYTES_MIN: usize = 192 << 10;
 
-/// Length of that sleep_for, and so the most that it adds to a delay.
+/// Length of this sleep, and the maximum that it adds to a delay.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Resolution of the byte counts over time, until the test outlasts [`TIMELINE_BINS`] of them.
+/// Initial resolution of the byte counts over time; it becomes coarser in a test of more than [`TIMELINE_BINS_MAX`]
+/// bins.
 const TIMELINE_BIN: Duration = Duration::from_millis(10);
 
-/// Bins kept; neighbours merge when they run out.
-const TIMELINE_BINS: usize = 2048;
+/// Maximum number of bins; neighbours merge when more are needed.
+const TIMELINE_BINS_MAX: usize = 2048;
 
-/// How far a stream may run ahead of its ceiling: an honest sender's bursts.
+/// Maximum lead of a stream over its rate limit: the bursts of a conforming sender.
 const CEILING_SLACK: Duration = Duration::from_millis(200);
 
-/// How long samples are gathered before they are sent to the peer.
-const SAMPLES_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which samples are sent to the peer.
+const SAMPLES_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Receiver {
     plan: LoadPlan,
@@ -51,7 +53,7 @@ pub(crate) struct Receiver {
     echoes: Vec<u8>,
     clocks: Clocks,
     next_sample: u32,
-    /// Index of that block in the stream; unlike its number it does not wrap.
+    /// Index of the next sampled block in the stream; unlike the block number, it does not wrap.
     next_sample_index: u64,
     samples: Vec<RemoteSample>,
     next_samples: Instant,
@@ -75,10 +77,10 @@ impl Receiver {
         let start = plan.start;
         Self {
             scanner: HeaderScanner::new(plan.block as u64),
-            buffer: vec![0; (READ / plan.streams.max(1) as usize).max(READ_MIN)],
+            buffer: vec![0; (READ_BYTES_MAX / plan.streams.max(1) as usize).max(READ_BYTES_MIN)],
             cut: ReceiverCut::new(stream.stream, start),
-            timeline: Timeline::new(start, TIMELINE_BIN, TIMELINE_BINS),
-            echoes: Vec::with_capacity(ECHO_BACKLOG / 16),
+            timeline: Timeline::new(start, TIMELINE_BIN, TIMELINE_BINS_MAX),
+            echoes: Vec::with_capacity(ECHO_BACKLOG_MAX / 16),
             clocks: Clocks::new(),
             next_sample: 0,
             next_sample_index: 0,
@@ -99,7 +101,8 @@ impl Receiver {
         }
     }
 
-    /// Receives until the sender closes, the load is stopped at once, or nothing came for the grace time after its end.
+    /// Receives until the sender closes, the load is stopped at once, or nothing arrives for twice the grace time after
+    /// the planned end.
     pub(crate) fn run(mut self) {
         kernel::tight_timers();
         let failure = self.receive_all().err();
@@ -115,12 +118,12 @@ impl Receiver {
                 return Ok(());
             }
             self.send_echoes()?;
-            if let Some(rest) = self.ahead_of_ceiling(now) {
-                kernel::sleep_for(rest.min(SAMPLES_EVERY));
+            if let Some(rest) = self.lead_over_ceiling(now) {
+                kernel::sleep_for(rest.min(SAMPLES_INTERVAL));
                 continue;
             }
-            if self.echoes.len() >= ECHO_BACKLOG {
-                kernel::wait_for_room(&self.stream.socket, SAMPLES_EVERY)?;
+            if self.echoes.len() >= ECHO_BACKLOG_MAX {
+                kernel::wait_for_room(&self.stream.socket, SAMPLES_INTERVAL)?;
                 continue;
             }
             match self.read()? {
@@ -139,14 +142,15 @@ impl Receiver {
         }
     }
 
-    /// How long to leave data unread so that the stream keeps to its ceiling; TCP's flow control then slows the sender.
-    fn ahead_of_ceiling(&self, now: Instant) -> Option<Duration> {
+    /// Time for which data must stay unread to keep the stream within its rate limit; TCP flow control then slows the
+    /// sender.
+    fn lead_over_ceiling(&self, now: Instant) -> Option<Duration> {
         let due = self.plan.ceiling?.time_for(Bytes::new(self.bytes))?;
         let elapsed = now.saturating_since(self.plan.start) + CEILING_SLACK;
         due.checked_sub(elapsed).filter(|d| !d.is_zero())
     }
 
-    /// Twice the grace time after the planned end, and as long without a byte: the sender is gone without a word.
+    /// Whether twice the grace time has passed since the planned end and since the last byte: the sender has vanished.
     fn is_overdue(&self, now: Instant) -> bool {
         let quiet = now.saturating_since(self.last) > self.plan.grace * 2;
         quiet && (self.plan.end().is_some_and(|e| now > e + self.plan.grace * 2) || self.stop.is_gentle())
@@ -170,7 +174,8 @@ impl Receiver {
         Ok(received)
     }
 
-    /// Reads just up to the end of a sampled header, so that the stamp of the read is that of the header's segment.
+    /// Reads exactly up to the end of a sampled header, so that the timestamp of the read is that of the header's
+    /// segment.
     fn read_sample(&mut self, limit: usize) -> Result<Received, KernelError> {
         let (received, stamp) = kernel::read_stamped(&self.stream.socket, &mut self.buffer[..limit])?;
         if let Received::Bytes(n) = received {
@@ -201,7 +206,7 @@ impl Receiver {
         Ok(received)
     }
 
-    /// Finds the headers in what was read and queues their echoes.
+    /// Finds the headers in the read bytes and queues their echoes.
     fn scan(&mut self, n: usize) {
         let (echoes, headers) = (&mut self.echoes, &mut self.headers);
         let (next_sample, next_index) = (&mut self.next_sample, &mut self.next_sample_index);
@@ -225,7 +230,7 @@ impl Receiver {
         self.timeline.add(now, Bytes::new(n as u64));
     }
 
-    /// Writes what was read to the disk.
+    /// Writes the read bytes to the disk.
     fn store(&mut self, n: usize) -> Result<(), KernelError> {
         let data = std::mem::take(&mut self.buffer);
         let stored = self.at_disk(|disk| disk.write(data.get(..n).unwrap_or_default()));
@@ -250,9 +255,9 @@ impl Receiver {
         Ok(())
     }
 
-    /// The socket is empty: naps when data comes fast, asks to be woken when it does not.
+    /// Handles an empty socket: sleeps briefly at a high rate, else waits for a wake-up.
     fn pause(&mut self, now: Instant) -> Result<(), KernelError> {
-        if std::mem::take(&mut self.since_empty) >= NAP_AFTER && self.echoes.is_empty() {
+        if std::mem::take(&mut self.since_empty) >= NAP_BYTES_MIN && self.echoes.is_empty() {
             kernel::sleep_for(NAP);
             return Ok(());
         }
@@ -273,7 +278,7 @@ impl Receiver {
             self.load.stop(now);
         }
         if now >= self.next_samples {
-            self.next_samples = now + SAMPLES_EVERY;
+            self.next_samples = now + SAMPLES_INTERVAL;
             self.send_samples();
         }
         if now >= self.plan.cut(self.cut.index) {
@@ -295,19 +300,19 @@ impl Receiver {
         let mut done = std::mem::replace(&mut self.cut, next);
         let out_of_order = tcp.as_ref().and_then(|t| t.out_of_order_segments).unwrap_or(0);
         let segments = out_of_order.saturating_sub(self.out_of_order);
-        done.waited = segments.saturating_mul(tcp.as_ref().map_or(0, |t| t.mss_bytes));
+        done.out_of_order_bytes = segments.saturating_mul(tcp.as_ref().map_or(0, |t| t.mss_bytes));
         self.out_of_order = out_of_order;
         done.complete(now, tcp);
         let _ = self.events.send(StreamEvent::Received(Box::new(done)));
     }
 
-    /// The sender closed: its last echoes go out before this side closes too.
+    /// Sends the last echoes after the sender has closed, before this side closes.
     fn flush_echoes(&mut self) -> Result<(), KernelError> {
         let give_up = kernel::now() + self.plan.grace;
         while !self.echoes.is_empty() && kernel::now() < give_up && !self.stop.is_at_once() {
             self.send_echoes()?;
             if !self.echoes.is_empty() {
-                kernel::wait(&self.stream.socket, true, SAMPLES_EVERY)?;
+                kernel::wait(&self.stream.socket, true, SAMPLES_INTERVAL)?;
             }
         }
         Ok(())
@@ -315,7 +320,7 @@ impl Receiver {
 
     fn finish(mut self, failure: Option<KernelError>) {
         self.send_samples();
-        if self.plan.is_worth_a_record(self.cut.begin, kernel::now()) {
+        if self.plan.is_worth_a_record(self.cut.start, kernel::now()) {
             self.send_cut(kernel::now());
         }
         let tcp: Option<TcpState> = kernel::tcp_state(&self.stream.socket).ok();

@@ -1,24 +1,24 @@
-//! Choosing which blocks are followed through the kernel.
+//! Choice of the blocks whose path through the kernel is recorded.
 
 use std::time::Duration;
 
 use units::Instant;
 
-/// Blocks per second and stream whose way through the kernel is followed; each costs four more system calls, so that at
-/// this rate the cost stays far below one per cent of a CPU. Each also ends a packet buffer, and so at most one segment early.
+/// Sampled blocks per second and stream. Each costs four more system calls: at this rate far below 1 % of a CPU. Each
+/// also ends a packet buffer, and so at most one segment, early.
 const SAMPLES_PER_SECOND: u64 = 200;
 
-/// Mean gap while the rate is unknown: the first round trip.
+/// Mean gap between samples in blocks while the rate is unknown: during the first round trip.
 const FIRST_GAP: u64 = 8;
 
-/// The rate is measured over at least this long.
-const RATE_OVER: Duration = Duration::from_millis(20);
+/// Minimum time over which the rate is measured.
+const RATE_WINDOW_MIN: Duration = Duration::from_millis(20);
 
-/// Chooses the sampled blocks of one stream: block 0, then with random gaps around the wanted rate, so that
-/// sampling locks onto no periodic behaviour of the path.
+/// Chooses the sampled blocks of one stream: block 0, then random gaps around the desired rate, so that the samples do
+/// not synchronise with periodic behaviour of the path.
 ///
-/// The rate of blocks is that of their echoes: writes come in bursts whenever the socket has room, and a gap chosen from
-/// the rate within a burst would last for seconds on a slow path.
+/// The block rate is that of the echoes. Writes are bursts whenever the socket has room, and a gap chosen from the rate
+/// within a burst would last for seconds on a slow path.
 #[derive(Debug)]
 pub(crate) struct SampleTap {
     next: u32,
@@ -29,7 +29,7 @@ pub(crate) struct SampleTap {
 }
 
 impl SampleTap {
-    /// Samples block 0 first.
+    /// Creates a tap that samples block 0 first.
     pub(crate) fn new(seed: u64) -> Self {
         Self { next: 0, current: None, mean_gap: FIRST_GAP, since: None, state: seed | 1 }
     }
@@ -39,17 +39,17 @@ impl SampleTap {
         block == self.next || self.current == Some(block)
     }
 
-    /// The next sampled block, announced in every header.
+    /// Number of the next sampled block, announced in every header.
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
 
-    /// Block `block` is offered to the kernel as a sample, when `echoed` blocks have come back: chooses the one after it,
-    /// once.
+    /// Records that block `block` is offered to the kernel as a sample when `echoed` blocks have been echoed. The first
+    /// call for a block chooses the next sample.
     ///
-    /// A full socket can refuse the block any number of times; it stays the sample, or blocks that had to wait
+    /// A full socket can refuse the block any number of times. It stays the sample; otherwise blocks that had to wait
     /// would be missing from the samples.
-    pub(crate) fn offered(&mut self, block: u32, echoed: u64, now: Instant) {
+    pub(crate) fn handle_offered(&mut self, block: u32, echoed: u64, now: Instant) {
         if self.current == Some(block) {
             return;
         }
@@ -62,7 +62,7 @@ impl SampleTap {
     fn measure(&mut self, echoed: u64, now: Instant) {
         let (before, at) = *self.since.get_or_insert((echoed, now));
         let elapsed = now.saturating_since(at);
-        if elapsed >= RATE_OVER && echoed > before {
+        if elapsed >= RATE_WINDOW_MIN && echoed > before {
             let per_second = u128::from(echoed - before) * 1_000_000_000 / elapsed.as_nanos();
             self.mean_gap = u64::try_from(per_second).unwrap_or(u64::MAX) / SAMPLES_PER_SECOND;
             self.mean_gap = self.mean_gap.clamp(1, 1 << 20);
@@ -70,7 +70,7 @@ impl SampleTap {
         }
     }
 
-    /// xorshift64*: which blocks are sampled needs to be aperiodic, not unpredictable.
+    /// xorshift64*: the sampling must be aperiodic, not unpredictable.
     fn random(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -89,7 +89,7 @@ mod tests {
         for b in 0..2 * blocks_per_second {
             let now = Instant::from_nanos(b * 1_000_000_000 / blocks_per_second);
             if tap.is_due(b as u32) {
-                tap.offered(b as u32, b, now);
+                tap.handle_offered(b as u32, b, now);
                 taken += usize::from(b >= blocks_per_second);
             }
         }
@@ -99,25 +99,25 @@ mod tests {
     #[test]
     fn a_refused_block_stays_the_sample() {
         let mut tap = SampleTap::new(3);
-        tap.offered(0, 0, Instant::ZERO);
+        tap.handle_offered(0, 0, Instant::ZERO);
         let next = tap.next();
-        tap.offered(0, 0, Instant::from_nanos(5));
+        tap.handle_offered(0, 0, Instant::from_nanos(5));
         assert!(tap.is_due(0) && tap.next() == next);
     }
 
     #[test]
     fn a_burst_into_an_empty_socket_does_not_starve_a_slow_stream() {
         let mut tap = SampleTap::new(9);
-        // A hundred blocks in a millisecond fill the socket; then a block goes each 10 ms as its echo comes.
+        // A hundred blocks in 1 ms fill the socket; then one block leaves every 10 ms as its echo arrives.
         let (mut taken, mut blocks) = (0, 0_u32);
         for (echoed, now_us) in (0..100).map(|i| (0, i * 10)).chain((0..100).map(|i| (i, 1_000 + i * 10_000))) {
             if tap.is_due(blocks) {
-                tap.offered(blocks, echoed, Instant::from_nanos(now_us * 1000));
+                tap.handle_offered(blocks, echoed, Instant::from_nanos(now_us * 1000));
                 taken += usize::from(now_us >= 1_000);
             }
             blocks += 1;
         }
-        // 100 blocks a second are fewer than the wanted samples: all but those of the first gaps are taken.
+        // 100 blocks a second are below the sampling rate: all but those of the first gaps are sampled.
         assert!(taken > 80, "{taken}");
     }
 

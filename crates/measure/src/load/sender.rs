@@ -1,4 +1,4 @@
-//! The thread that sends one stream: blocks out, echoes in, kernel stamps and TCP_INFO on the side.
+//! Thread that sends one stream: it writes blocks, reads echoes, and records kernel timestamps and TCP_INFO.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -17,10 +17,10 @@ use super::filler::Filler;
 use super::unsent::{Room, Unsent};
 use super::{LoadPlan, SampleTap, Stop, StreamSocket};
 
-/// How often the socket's state is read; fine enough to see a loss episode on a continental path.
-const STATE_EVERY: Duration = Duration::from_millis(10);
+/// Interval at which the socket's state is read: short enough to detect a loss episode on a continental path.
+const STATE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Echoes are read in chunks of this size: 256 headers.
+/// Bytes of echoes in one read: 256 headers.
 const ECHO_CHUNK: usize = 4096;
 
 pub(crate) struct Sender {
@@ -47,7 +47,7 @@ pub(crate) struct Sender {
     blocks: u32,
     echoed: u64,
     unsent: Unsent,
-    /// Bytes that may be written before the kernel is asked again what is unsent.
+    /// Bytes that may be written before the kernel is queried again for the unsent bytes.
     room: u64,
     next_state: Instant,
     first: Option<Instant>,
@@ -107,7 +107,7 @@ impl Sender {
         })
     }
 
-    /// Sends until the plan is fulfilled or the load is stopped, then collects what is under way.
+    /// Sends until the plan is fulfilled or the load is stopped, then receives the outstanding echoes.
     pub(crate) fn run(mut self) {
         kernel::tight_timers();
         let failure = self.send_all().and_then(|()| self.drain()).err();
@@ -131,7 +131,7 @@ impl Sender {
                 continue;
             }
             let mut current = match block.take() {
-                Some(begun) => begun,
+                Some(started) => started,
                 None => self.next_block(left)?,
             };
             let outcome = self.write(&mut current)?;
@@ -144,13 +144,13 @@ impl Sender {
                     continue;
                 }
             } else {
-                self.wait(true, now, STATE_EVERY)?;
+                self.wait(true, now, STATE_INTERVAL)?;
             }
             block = Some(current);
         }
     }
 
-    /// The next block of at most the `left` bytes of an amount of data, read from the disk if there is one.
+    /// Returns the next block of at most `left` bytes, read from the disk if there is one.
     fn next_block(&mut self, left: Option<u64>) -> Result<Block, KernelError> {
         let len = left.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)).min(self.plan.block);
         if let Some(disk) = &mut self.disk {
@@ -161,7 +161,7 @@ impl Sender {
         Ok(Block { len, done: 0, header: [0; HEADER_LEN] })
     }
 
-    /// Whether something may be written now. Waits if not, never beyond the next thing that is due.
+    /// Returns whether the stream may write now. If not, waits, but not beyond the next due action.
     fn has_room(&mut self, now: Instant) -> Result<bool, KernelError> {
         if self.room > 0 {
             return Ok(true);
@@ -169,13 +169,13 @@ impl Sender {
         let elapsed = self.first.map_or(Duration::ZERO, |f| now.saturating_since(f));
         match self.unsent.room(kernel::unsent_bytes(&self.stream.socket)?, self.written, elapsed) {
             Room::Bytes(n) => self.room = n,
-            Room::Full => self.wait(true, now, STATE_EVERY)?,
+            Room::Full => self.wait(true, now, STATE_INTERVAL)?,
             Room::Ahead(rest) => self.wait(false, now, rest)?,
         }
         Ok(self.room > 0)
     }
 
-    /// Writes the next bytes of a block, as far as there is room; its header's time is read at the moment its first byte is
+    /// Writes the next bytes of a block, as far as there is room. The time in its header is read when its first byte is
     /// offered.
     fn write(&mut self, block: &mut Block) -> Result<Received, KernelError> {
         if block.done > 0 {
@@ -203,18 +203,19 @@ impl Sender {
         Ok(outcome)
     }
 
-    /// A sampled block announces its successor; the choice is made once, when the header is first offered.
+    /// Returns the number of the next sample, which the header of a sampled block announces; the choice is made once,
+    /// when the header is first offered.
     fn peek_next(&mut self, now: Instant) -> u32 {
-        self.tap.offered(self.blocks, self.echoed, now);
+        self.tap.handle_offered(self.blocks, self.echoed, now);
         self.tap.next()
     }
 
-    /// Writes what follows the bytes of a block that are written. The last byte in front of a sampled header ends its packet buffer.
+    /// Writes the remaining bytes of a block. The last byte before a sampled header ends its packet buffer.
     fn write_rest(&self, block: &Block) -> Result<Received, KernelError> {
         let (socket, done) = (&self.stream.socket, block.done);
         let left = block.len - done;
         let want = left.min(usize::try_from(self.room).unwrap_or(usize::MAX));
-        // A block is counted with its first byte.
+        // The first byte of a block increments the block count.
         let next = if done > 0 { self.blocks } else { self.blocks.wrapping_add(1) };
         let ends = want == left && self.stamped && self.tap.is_due(next);
         let more = self.budget != Some(self.written + left as u64) && self.fills_segment_after(want);
@@ -227,15 +228,16 @@ impl Sender {
         filler.send(socket, &block.header, (block.len, done), want, tail)
     }
 
-    /// Whether there is room for another segment behind `bytes` more bytes. The tail of a write in front of a wait must not be
-    /// kept back (MSG_MORE): the kernel would hold it for 200 ms.
+    /// Whether another segment has room behind `bytes` more bytes. The end of a write before a wait must not carry
+    /// MSG_MORE, with which the kernel would hold it for 200 ms.
     fn fills_segment_after(&self, bytes: usize) -> bool {
         self.room.saturating_sub(bytes as u64) >= self.last_state.mss_bytes
     }
 
-    /// Waits for echoes and, if asked, for room in the socket: for `most`, never beyond the next thing that is due.
-    fn wait(&mut self, for_room: bool, since: Instant, most: Duration) -> Result<(), KernelError> {
-        let mut until = self.next_state.min(self.plan.cut(self.cut.index)).min(since + most);
+    /// Waits for echoes and optionally for room in the socket, at most `duration_max` and not beyond the next due
+    /// action.
+    fn wait(&mut self, for_room: bool, since: Instant, duration_max: Duration) -> Result<(), KernelError> {
+        let mut until = self.next_state.min(self.plan.cut(self.cut.index)).min(since + duration_max);
         if let Some(end) = self.plan.end() {
             until = until.min(end);
         }
@@ -251,7 +253,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes the echoes that are there and records their round trips. Returns whether the peer closed.
+    /// Reads the received echoes and records their round trips. Returns whether the peer closed.
     fn read_echoes(&mut self) -> Result<bool, KernelError> {
         let mut chunk = [0_u8; ECHO_CHUNK];
         loop {
@@ -296,22 +298,22 @@ impl Sender {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is due by the clock: the socket's state every 10 ms, the cut of an interval.
+    /// Executes the due actions: reads the socket's state every 10 ms, and completes an interval.
     fn tick(&mut self, now: Instant) -> Result<(), KernelError> {
         if now >= self.next_state {
-            self.next_state = now + STATE_EVERY;
+            self.next_state = now + STATE_INTERVAL;
             self.clocks.refresh();
             self.read_stamps()?;
-            self.look(now)?;
+            self.read_state(now)?;
         }
         if now >= self.plan.cut(self.cut.index) {
-            self.look(now)?;
+            self.read_state(now)?;
             self.send_cut(now);
         }
         Ok(())
     }
 
-    fn look(&mut self, now: Instant) -> Result<(), KernelError> {
+    fn read_state(&mut self, now: Instant) -> Result<(), KernelError> {
         let state = kernel::tcp_state(&self.stream.socket)?;
         self.episodes.handle_state(now, &state);
         if state.srtt_ns > 0 {
@@ -333,15 +335,15 @@ impl Sender {
         let mut done = std::mem::replace(&mut self.cut, next);
         let stages = self.lock_stages().take_interval();
         done.complete(now, self.last_state.clone(), stages);
-        // A closed channel means that the collector is gone; the stop flag will follow.
+        // A closed channel means that the collector has ended; the stop flag follows.
         let _ = self.events.send(StreamEvent::Sent(Box::new(done)));
     }
 
-    /// All is written: tells the peer so, and waits for the outstanding echoes, at most the grace time.
+    /// Closes the sending direction, and waits for the outstanding echoes, at most the grace time.
     fn drain(&mut self) -> Result<(), KernelError> {
         let now = kernel::now();
-        if self.plan.is_worth_a_record(self.cut.begin, now) {
-            self.look(now)?;
+        if self.plan.is_worth_a_record(self.cut.start, now) {
+            self.read_state(now)?;
             self.send_cut(now);
         }
         let _ = self.stream.socket.shutdown(std::net::Shutdown::Write);
@@ -352,12 +354,12 @@ impl Sender {
                 self.stream.reset_on_close();
                 return Ok(());
             }
-            let woken = kernel::wait(&self.stream.socket, false, STATE_EVERY)?;
+            let woken = kernel::wait(&self.stream.socket, false, STATE_INTERVAL)?;
             if woken.error {
                 self.read_stamps()?;
             }
             let closed = self.read_echoes()?;
-            self.look(kernel::now())?;
+            self.read_state(kernel::now())?;
             if closed {
                 return Ok(());
             }
@@ -370,7 +372,7 @@ impl Sender {
         }
         let _ = self.read_stamps();
         let now = kernel::now();
-        let _ = self.look(now);
+        let _ = self.read_state(now);
         let (loss_episodes, loss_episode_count) = self.episodes.finish(now, None);
         let _ = self.events.send(StreamEvent::Done(Box::new(StreamDone {
             stream: self.stream.stream,

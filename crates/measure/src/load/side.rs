@@ -1,4 +1,4 @@
-//! Starts the threads of one end's load, feeds them what the other end tells, and sums up at the end.
+//! Starts the threads of one end's load, forwards the peer's reports to them, and computes the totals at the end.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -23,21 +23,21 @@ pub(crate) struct StreamSocket {
     pub(crate) stream: u32,
     pub(crate) direction: Direction,
     pub(crate) socket: TcpStream,
-    /// Bytes to send, when bytes decide and this end sends.
+    /// Bytes to send, if the test is limited by data and this end sends.
     pub(crate) budget: Option<u64>,
 }
 
 impl StreamSocket {
-    /// Makes closing send a reset, so that neither end keeps what will not be read.
+    /// Makes closing send a reset, so that both ends discard unread data.
     pub(crate) fn reset_on_close(&self) {
         kernel::reset_on_close(&self.socket);
     }
 }
 
-/// The stages of one sending stream: its thread adds the kernel's stamps, the control connection the peer's.
+/// Stages of one sending stream: its thread adds the kernel's timestamps, the control connection adds the peer's.
 type SharedStages = Arc<Mutex<Stages>>;
 
-/// One stream of a load, whatever carries it.
+/// One stream of a load, over TCP or UDP.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(StreamSocket),
@@ -60,22 +60,22 @@ impl Stream {
     }
 }
 
-/// What a load tells its owner.
+/// Report of a load to its owner.
 #[derive(Debug)]
 pub(crate) enum SideEvent {
-    /// An interval of one direction.
+    /// Interval of one direction.
     Interval(Box<IntervalRecord>),
     /// Arrivals of sampled blocks, to be sent to the other end.
     Samples { stream: u32, samples: Vec<RemoteSample> },
-    /// A stream broke; it is told again, in words, when all have ended.
+    /// A stream failed; the final warnings repeat the reason.
     Failed { stream: u32, reason: String },
-    /// A sender of datagrams has sent all; the other end's receiver must hear of it.
+    /// A datagram sender has sent its last datagram; the other end's receiver needs the count.
     Sent { stream: u32, datagrams: u64 },
     /// All streams have ended.
     Finished { sides: Vec<EndSide>, warnings: Vec<String> },
 }
 
-/// Converts an instant of the peer's clock to this end's, and tells the largest error of that; absent while unknown.
+/// Converts an instant of the peer's clock to this end's clock and returns the maximum error; `None` while unknown.
 pub(crate) type PeerClock = Arc<dyn Fn(Instant) -> Option<(Instant, Duration)> + Send + Sync>;
 
 /// A running load.
@@ -97,7 +97,7 @@ struct Group {
 }
 
 impl Side {
-    /// Starts a thread for each stream and one that gathers; `out` is called from the latter.
+    /// Starts a thread for each stream and one that collects their reports; the latter calls `out`.
     pub(crate) fn start(
         plan: &LoadPlan,
         end: End,
@@ -123,8 +123,8 @@ impl Side {
                 }
                 Stream::Udp(s) => {
                     let number = s.stream;
-                    let word = start_udp(plan, end, s, stop, events, senders, &peer_clock)?;
-                    expected.extend(word.map(|w| (number, w)));
+                    let count = start_udp(plan, end, s, stop, events, senders, &peer_clock)?;
+                    expected.extend(count.map(|w| (number, w)));
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Side {
     }
 }
 
-/// Starts a TCP stream's thread; a sender's stages are shared with the control connection.
+/// Starts the thread of a TCP stream; a sender's stages are shared with the control connection.
 fn start_tcp(
     plan: LoadPlan,
     end: End,
@@ -158,7 +158,7 @@ fn start_tcp(
     }
 }
 
-/// Starts a UDP stream's thread; a receiver waits for the word of how many were sent.
+/// Starts the thread of a UDP stream; a receiver needs the number of sent datagrams from the peer.
 fn start_udp(
     plan: LoadPlan,
     end: End,
@@ -170,7 +170,7 @@ fn start_udp(
 ) -> Result<Option<Expected>, KernelError> {
     let name = format!("stream-{}", s.stream);
     if s.direction.sender() == end {
-        // Each watches the clock with a CPU of its own, and one stays free for everything else.
+        // Each sender polls the clock on a CPU of its own; one CPU stays free for everything else.
         let spin = std::thread::available_parallelism().is_ok_and(|cpus| senders < cpus.get());
         let sender = udp::Sender::new(plan, s, stop, events, spin);
         spawn(name, move || sender.run())?;
@@ -192,7 +192,7 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<(), Kernel
 }
 
 impl SideHandle {
-    /// The peer's arrivals of blocks that this end sent.
+    /// Handles the peer's arrivals of blocks that this end sent.
     pub(crate) fn handle_samples(&self, stream: u32, samples: &[RemoteSample]) {
         let Some(stages) = self.stages.get(&stream) else { return };
         let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,14 +205,14 @@ impl SideHandle {
         }
     }
 
-    /// The peer's sender of datagrams has sent so many and no more will follow.
+    /// Handles the peer's report that its datagram sender has sent `datagrams` in total.
     pub(crate) fn handle_sent(&self, stream: u32, datagrams: u64) {
         if let Some(expected) = self.expected.get(&stream) {
             expected.set(datagrams);
         }
     }
 
-    /// An interval that the peer measured: tells this end's senders how their receiver fares.
+    /// Handles an interval that the peer measured: the state of a receiver is evidence for this end's senders.
     pub(crate) fn handle_peer_interval(&self, record: &IntervalRecord) {
         if record.role == Role::Receiver {
             let interval = Duration::from_secs_f64((record.end_s - record.start_s).clamp(0.0, 1e6));
@@ -283,7 +283,7 @@ impl Gather {
     }
 
     fn of(&mut self, stream: u32) -> Option<&mut Group> {
-        self.groups.values_mut().find(|g| g.gatherer.knows(stream))
+        self.groups.values_mut().find(|g| g.gatherer.has_stream(stream))
     }
 
     fn finish(self) -> (Vec<EndSide>, Vec<String>) {
@@ -314,19 +314,20 @@ impl Gather {
     }
 }
 
-/// A receiver's load that ended without arrivals: the rate is a mean with that time in it, and hides that the path broke.
+/// Warning about a load that ended without arrivals: its mean rate includes that time and hides the failure of the
+/// path.
 fn silent_tail(plan: &LoadPlan, done: &[StreamDone]) -> Option<String> {
     let end = done.iter().filter_map(|d| d.load_end).max()?;
     let last = done.iter().filter(|d| d.bytes > 0).map(|d| d.last).max()?;
     let silent = end.saturating_since(last);
-    (silent > TAIL_MIN.max(plan.interval))
+    (silent > SILENT_TAIL_MIN.max(plan.interval))
         .then(|| format!("nothing arrived in the last {:.1} s of the load", silent.as_secs_f64()))
 }
 
-/// A timeout of TCP after a burst of losses may take a second and is no break of the path.
-const TAIL_MIN: Duration = Duration::from_secs(1);
+/// A TCP retransmission timeout after a burst of losses may take 1 s and is no failure of the path.
+const SILENT_TAIL_MIN: Duration = Duration::from_secs(1);
 
-/// The stages of one direction's streams together.
+/// Combined stages of one direction's streams.
 fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
     let mut sum = StageHistograms::default();
     for s in done.iter().filter_map(|d| stages.get(&d.stream)) {

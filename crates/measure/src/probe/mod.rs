@@ -1,30 +1,29 @@
-//! Packet trains over real sockets: what `longhaul estimate` sends, and what `serve` makes of it.
+//! Packet trains over real sockets, for `longhaul estimate` and for its far end in `longhaul serve`.
 //!
-//! Methods are in `estimate` and know no sockets. Here a [`Prober`] carries out what a method asks for: it sends a train
-//! itself, or has the server send one, and brings together the times of both ends. The session is that of a test: the
-//! same handshake, the same key, the same proof of the UDP address. Its plan names the bytes that may be sent, and either
-//! end stops at them.
+//! The estimation methods are in crate `estimate` and use no sockets. A [`Prober`] executes the steps of a method: it
+//! sends a train, or requests one from the server, and joins the times of both ends. The session has the handshake, the
+//! key and the address validation of a test. Its plan limits the probe bytes, and either end enforces the limit.
 
-mod carry;
-mod conversation;
-mod passing;
+mod exchange;
+mod fair_queueing;
 mod port;
 mod prober;
 mod responder;
+mod train;
 
 pub use prober::{Bounds, ProbeOptions, Prober, Progress, Run};
 pub(crate) use responder::Responder;
 
 use std::time::Duration;
 
-/// Longest train in time: RON's probes take 1000 s.
-const LONGEST_TRAIN: Duration = Duration::from_secs(3600);
+/// Maximum duration of a train, which the probes of RON (1000 s) must fit.
+const TRAIN_DURATION_MAX: Duration = Duration::from_secs(3600);
 
-/// For how long at least nothing must come before what is missing of a train is lost.
-const SETTLE: Duration = Duration::from_millis(250);
+/// Minimum settle time: time without an arrival after which missing packets of a train count as lost.
+const SETTLE_MIN: Duration = Duration::from_millis(250);
 
-/// The same as long as nothing is known of the path: a packet of 1500 bytes behind another takes 0.4 s at 64 kb/s.
-const FIRST_SETTLE: Duration = Duration::from_secs(1);
+/// Settle time on a path that has delivered no train yet: at 64 kb/s, packets of 1500 bytes are 0.2 s apart.
+const SETTLE_UNKNOWN_PATH: Duration = Duration::from_secs(1);
 
-/// Longest such time that a server grants.
+/// Maximum settle time that a server accepts.
 const SETTLE_MAX: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The client's side: carries out what a method asks for.
+//! Client of a probing session: executes the steps of estimation methods.
 
 use std::net::IpAddr;
 use std::sync::mpsc;
@@ -10,81 +10,80 @@ use results::estimate::Caveat;
 use units::{Bytes, Instant, Rate};
 use wire::Message;
 
-use super::conversation::{PING_EVERY, round_trip};
-use super::passing::Passing;
+use super::exchange::{KEEPALIVE_INTERVAL, round_trip};
+use super::fair_queueing::FairQueueingDetector;
 use super::port::Port;
 use crate::MeasureError;
 use crate::client::{ClientOptions, Opened, Session, open};
 use crate::control::{HANDSHAKE_TIMEOUT, Incoming};
 
-/// How often a stop by the user is looked for.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which a stop by the user is detected.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Largest probe unless the user says that larger ones pass: what an interface says of its own link need not hold for
-/// the path.
-const USUAL_MTU: u32 = 1500;
+/// Maximum probe in bytes unless the user allows larger ones: the MTU of the local interface may exceed the path MTU.
+const DEFAULT_MTU: u32 = 1500;
 
-/// Distance at which a sender can send apart without sending late: a system call and two looks at the clock.
+/// Minimum gap at which departures are not late: a system call and two reads of the clock.
 const GAP_MIN: Duration = Duration::from_micros(4);
 
-/// Messages of the far end that may wait while a train is under way: beyond, its connection waits.
-const INBOX: usize = 64;
+/// Maximum number of received messages that wait for processing during a train; TCP flow control stops further ones.
+const INBOX_MESSAGES_MAX: usize = 64;
 
-/// How much faster than ours another clock may run: a hundred times what quartz does.
-const CLOCKS: f64 = 1.01;
+/// Maximum rate of the far end's clock relative to the local one: a hundred times the tolerance of a quartz.
+const CLOCK_RATE_RATIO_MAX: f64 = 1.01;
 
-/// Whom to probe, and how.
+/// Server and parameters of a probing session.
 #[derive(Debug)]
 pub struct ProbeOptions {
-    /// Host, port, key; the plan names the direction and the bytes that may be sent.
+    /// Host, port and key. The plan contains the direction and the limit of probe bytes.
     pub client: ClientOptions,
-    /// Largest packet in bytes of IP; absent: what this host's kernel knows of the path, 1500 at most.
+    /// Maximum packet in bytes of IP; absent: the path MTU that the kernel knows, at most 1500.
     pub mtu: Option<u32>,
-    /// What random choices of methods follow from.
+    /// Seed of the random choices of methods.
     pub seed: u64,
 }
 
-/// How much a method may take.
+/// Budget of one method.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes of probes with headers, echoes included.
+    /// Limit of probe bytes with headers, echoes included.
     pub bytes: u64,
-    /// Time.
+    /// Time limit.
     pub time: Duration,
 }
 
-/// By how much a stamp of the kernel and a look at the clock may differ: much more than either errs.
-const STAMPS: Duration = Duration::from_millis(1);
+/// Maximum difference between a kernel timestamp and a read of the clock: much more than the error of either.
+const STAMP_ERROR_MAX: Duration = Duration::from_millis(1);
 
-/// What became of a method.
+/// Result of one method.
 #[derive(Debug)]
 pub struct Run {
-    /// What it found.
+    /// Estimate and its caveats.
     pub outcome: Outcome,
     /// Packets sent, echoes included.
     pub packets: u64,
-    /// Their bytes with headers.
+    /// Bytes of all packets sent, with headers, echoes included.
     pub bytes: Bytes,
-    /// How long it took.
+    /// Duration.
     pub elapsed: Duration,
-    /// What broke it off, in words.
+    /// Error that ended the method early.
     pub error: Option<String>,
 }
 
-/// How far a run has come.
+/// State of a running method.
 #[derive(Debug)]
 pub struct Progress {
     bounds: Bounds,
-    begin: Instant,
+    start: Instant,
     packets: u64,
     bytes: u64,
-    passing: Passing,
+    fair_queueing: FairQueueingDetector,
     caveats: Vec<Caveat>,
     error: Option<String>,
     outcome: Option<Outcome>,
 }
 
-/// How often the clock of each end was set, when it was last looked.
+/// Steps of the wall clock of each end, at the last comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Steps {
     ours: u64,
@@ -93,7 +92,7 @@ struct Steps {
 
 /// A probing session with a far end.
 pub struct Prober {
-    /// Only this end's half of it; the reader has a thread.
+    /// Writing half of the session; a thread reads the other half.
     pub(super) session: Session,
     pub(super) inbox: mpsc::Receiver<Result<Incoming, MeasureError>>,
     pub(super) port: Port,
@@ -102,26 +101,26 @@ pub struct Prober {
     pub(super) number: u16,
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// Bytes that the server allows, all methods together.
+    /// Limit of probe bytes that the server granted for all methods together.
     pub(super) granted: u64,
     pub(super) next_ping: Instant,
-    /// How often the server's clock was set since the session began, by its latest word.
+    /// Steps of the server's clock since the session started, as last reported.
     pub(super) far_steps: u64,
     steps: Steps,
-    /// The last packet of the train before.
-    pub(super) last_packet: Instant,
-    /// By how much the path has spread packets at most.
+    /// End of the previous train.
+    pub(super) last_train_end: Instant,
+    /// Largest gap that the path has caused between two packets of a train.
     pub(super) longest_gap: Option<Duration>,
-    /// When what was sent behind the last train came to the far end, by its clock, and what all trains up to now say.
-    pub(super) followed: Option<Instant>,
-    pub(super) passing: Passing,
+    /// Arrival time of the ping behind the last train, by the clock of the far end.
+    pub(super) after_train_at: Option<Instant>,
+    pub(super) fair_queueing: FairQueueingDetector,
 }
 
 impl Prober {
-    /// Agrees on a session, proves the address and measures the round trip of the idle path.
+    /// Agrees on a session, validates the address and measures the round trip of the idle path.
     ///
     /// # Errors
-    /// The far end cannot be reached, is no longhaul server or an older one, or refuses.
+    /// The far end is unreachable, is not a longhaul server of this version, or refuses the session.
     pub fn open(options: &ProbeOptions) -> Result<Self, MeasureError> {
         wire::validate_plan(&options.client.plan)?;
         let session = match open(&options.client)? {
@@ -136,13 +135,13 @@ impl Prober {
         let ceiling = session.plan.rate_bps.map(Rate::from_bps);
         let down = session.plan.directions.contains(&Direction::Down);
         let (session, reader) = session.split()?;
-        let (outbox, inbox) = mpsc::sync_channel(INBOX);
+        let (outbox, inbox) = mpsc::sync_channel(INBOX_MESSAGES_MAX);
         reader.spawn(move |incoming| drop(outbox.send(incoming)))?;
         let round_trip = round_trip(&session.writer, &inbox)?;
         let stream = session.join_probes()?;
         session.writer.send(&Message::Start { clock: None })?;
         let port = Port::new(stream.socket, ceiling);
-        let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(USUAL_MTU).min(USUAL_MTU));
+        let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(DEFAULT_MTU).min(DEFAULT_MTU));
         let path = Path { round_trip, mtu, gap_min: GAP_MIN, seed: options.seed };
         let now = kernel::now();
         let mut prober = Self {
@@ -155,13 +154,13 @@ impl Prober {
             packets: 0,
             bytes: 0,
             granted,
-            next_ping: now + PING_EVERY,
+            next_ping: now + KEEPALIVE_INTERVAL,
             far_steps: 0,
             steps: Steps::default(),
-            last_packet: now,
+            last_train_end: now,
             longest_gap: None,
-            followed: None,
-            passing: Passing::default(),
+            after_train_at: None,
+            fair_queueing: FairQueueingDetector::default(),
         };
         match prober.message(kernel::now() + HANDSHAKE_TIMEOUT, "when asked to start")? {
             Message::Started { .. } => Ok(prober),
@@ -169,7 +168,7 @@ impl Prober {
         }
     }
 
-    /// What is known of the path.
+    /// Path parameters for the methods.
     pub fn path(&self) -> Path {
         self.path
     }
@@ -179,50 +178,50 @@ impl Prober {
         self.session.address.to_string()
     }
 
-    /// Addresses of the far end and of this host; `None` where the kernel does not tell the second.
+    /// Addresses of the far end and of this host; `None` if the kernel does not return the local one.
     pub fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
         Some((self.session.address.ip(), self.port.local()?))
     }
 
-    /// What the server granted differently from what was asked, in words.
+    /// Differences between the requested and the granted session, as text.
     pub fn notes(&self) -> &[String] {
         &self.session.notes
     }
 
-    /// Runs a method to its end or to the bounds. What breaks in the middle, a far end that is gone or a clock that is
-    /// set, is a caveat of the outcome.
+    /// Runs a method until it is done or its budget is spent. A failure during the run, such as an unreachable far end
+    /// or a step of a clock, becomes a caveat of the outcome.
     ///
     /// # Errors
-    /// The user stopped (`interrupted`).
+    /// The user stopped the run (`interrupted`).
     pub fn run(
         &mut self,
         method: &mut dyn Method,
         bounds: Bounds,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Run, MeasureError> {
-        let mut progress = self.begin(bounds);
+        let mut progress = self.start(bounds);
         while self.step(method, &mut progress, interrupted)? {}
-        Ok(self.ended(method, &progress))
+        Ok(self.result(method, &progress))
     }
 
-    /// The begin of a run that is made train by train.
-    pub fn begin(&self, bounds: Bounds) -> Progress {
-        let (begin, packets, bytes) = (kernel::now(), self.packets, self.bytes);
-        let passing = self.passing;
-        Progress { bounds, begin, packets, bytes, passing, caveats: Vec::new(), error: None, outcome: None }
+    /// Starts a run that [`step`](Self::step) continues train by train.
+    pub fn start(&self, bounds: Bounds) -> Progress {
+        let (start, packets, bytes) = (kernel::now(), self.packets, self.bytes);
+        let fair_queueing = self.fair_queueing;
+        Progress { bounds, start, packets, bytes, fair_queueing, caveats: Vec::new(), error: None, outcome: None }
     }
 
-    /// Which share of its bounds a method has spent: of the bytes or of the time, whichever is more.
+    /// Spent share of the budget: of the bytes or of the time, whichever is larger.
     pub fn spent(&self, progress: &Progress) -> f64 {
         let bytes = (self.bytes - progress.bytes) as f64 / progress.bounds.bytes.max(1) as f64;
-        let elapsed = kernel::now().saturating_since(progress.begin);
+        let elapsed = kernel::now().saturating_since(progress.start);
         bytes.max(elapsed.as_secs_f64() / progress.bounds.time.as_secs_f64().max(f64::MIN_POSITIVE))
     }
 
-    /// Carries out the next train; whether more are wanted and allowed.
+    /// Sends the next train. Returns whether the method needs further trains within its budget.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The user stopped the run (`interrupted`).
     pub fn step(
         &mut self,
         method: &mut dyn Method,
@@ -241,29 +240,29 @@ impl Prober {
             progress.caveats.push(Caveat::BudgetSpent);
             return Ok(false);
         }
-        // At the rate that the server allows, which may take longer than the method meant.
+        // The rate limit of the server can lengthen the train.
         let span =
             self.port.within_ceiling(train.departures().iter().copied()).last().map_or(Duration::ZERO, |d| d.after);
-        let elapsed = kernel::now().saturating_since(progress.begin);
+        let elapsed = kernel::now().saturating_since(progress.start);
         if elapsed.saturating_add(pause).saturating_add(span) > progress.bounds.time {
             progress.caveats.push(Caveat::TimeSpent);
             return Ok(false);
         }
-        let idle = self.idle(self.last_packet + pause, interrupted);
+        let idle = self.idle(self.last_train_end + pause, interrupted);
         let sent = kernel::now();
-        match idle.and_then(|()| self.carry(&train, interrupted)) {
-            Ok(mut passage) => {
+        match idle.and_then(|()| self.run_train(&train, interrupted)) {
+            Ok(mut observation) => {
                 let took = kernel::now().saturating_since(sent);
                 let steps = Steps { ours: self.port.clock_steps(), theirs: self.far_steps };
                 let before = std::mem::replace(&mut self.steps, steps);
-                if let Some(caveat) = doubt(&passage, train.is_echoed(), took, before != steps) {
+                if let Some(caveat) = find_caveat(&observation, train.is_echoed(), took, before != steps) {
                     progress.caveats.push(caveat);
-                    passage.packets.iter_mut().for_each(|p| p.received = None);
+                    observation.packets.iter_mut().for_each(|p| p.received = None);
                 }
-                method.observe(&passage);
+                method.observe(&observation);
                 Ok(true)
             }
-            // Whatever else breaks, the path, an interface or the far end, ends the method with what it knows.
+            // Any other failure, of the path, an interface or the far end, ends the method with its estimate so far.
             Err(e @ MeasureError::Interrupted) => Err(e),
             Err(e) => {
                 progress.caveats.push(Caveat::NoAnswer);
@@ -273,15 +272,15 @@ impl Prober {
         }
     }
 
-    /// What came of it up to now.
-    pub fn ended(&self, method: &dyn Method, progress: &Progress) -> Run {
+    /// Result of a run up to now.
+    pub fn result(&self, method: &dyn Method, progress: &Progress) -> Run {
         let outcome = progress.outcome.clone().unwrap_or_else(|| method.so_far());
-        let fair = self.passing.is_fair_queueing_since(progress.passing).then_some(Caveat::FairQueueing);
+        let fair = self.fair_queueing.is_fair_queueing_since(progress.fair_queueing).then_some(Caveat::FairQueueing);
         Run {
             outcome: outcome.with_caveats(progress.caveats.iter().copied().chain(fair)),
             packets: self.packets - progress.packets,
             bytes: Bytes::new(self.bytes - progress.bytes),
-            elapsed: kernel::now().saturating_since(progress.begin),
+            elapsed: kernel::now().saturating_since(progress.start),
             error: progress.error.clone(),
         }
     }
@@ -293,42 +292,43 @@ impl Prober {
     }
 
     pub(super) fn cost(&self, train: &Train) -> u64 {
-        let once: u64 = train.departures().iter().map(|d| u64::from(self.port.real_bytes(d.bytes))).sum();
+        let once: u64 = train.departures().iter().map(|d| u64::from(self.port.ip_bytes(d.bytes))).sum();
         if train.is_echoed() { once * 2 } else { once }
     }
 
-    /// Lets time pass until then.
+    /// Keeps the session alive until `until`.
     fn idle(&mut self, until: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), MeasureError> {
         loop {
             let now = kernel::now();
             self.keep_alive(now, interrupted)?;
             let left = until.saturating_since(now);
             if left.is_zero() {
-                // Late packets of an earlier train, and whatever else arrived, do not belong to the next.
+                // Late packets of an earlier train do not belong to the next one.
                 self.port.drain();
                 return Ok(());
             }
-            kernel::sleep_for(left.min(LOOK_EVERY));
+            kernel::sleep_for(left.min(POLL_INTERVAL));
         }
     }
 }
 
-/// Why the times of a train say nothing: a clock was set meanwhile, at either end, or the far end sent or received for longer than
-/// there was time, whatever its clock shows, or answered before it was asked.
-fn doubt(passage: &TrainObservation, is_echoed: bool, took: Duration, stepped: bool) -> Option<Caveat> {
+/// Caveat of a train with invalid times: a clock was stepped, the packets span more time than elapsed on this host, or
+/// an echo arrived before its probe was sent.
+fn find_caveat(observation: &TrainObservation, is_echoed: bool, took: Duration, stepped: bool) -> Option<Caveat> {
     if stepped {
         return Some(Caveat::ClockStep);
     }
     let span = |time: fn(&PacketOutcome) -> Option<Instant>| {
-        let times = || passage.packets.iter().filter_map(time);
+        let times = || observation.packets.iter().filter_map(time);
         times().max().zip(times().min()).map_or(Duration::ZERO, |(last, first)| last.saturating_since(first))
     };
-    let most = took.mul_f64(CLOCKS);
+    let span_max = took.mul_f64(CLOCK_RATE_RATIO_MAX);
     let too_early = |f: &PacketOutcome| {
-        f.sent.zip(f.received).is_some_and(|(sent, received)| sent.saturating_since(received) > STAMPS)
+        f.sent.zip(f.received).is_some_and(|(sent, received)| sent.saturating_since(received) > STAMP_ERROR_MAX)
     };
-    let is_impossible =
-        span(|f| f.sent) > most || span(|f| f.received) > most || is_echoed && passage.packets.iter().any(too_early);
+    let is_impossible = span(|f| f.sent) > span_max
+        || span(|f| f.received) > span_max
+        || is_echoed && observation.packets.iter().any(too_early);
     is_impossible.then_some(Caveat::Implausible)
 }
 
@@ -341,28 +341,28 @@ mod tests {
         Some(Instant::from_nanos(ms * 1_000_000))
     }
 
-    const fn fate(sent: u64, received: u64) -> PacketOutcome {
+    const fn outcome(sent: u64, received: u64) -> PacketOutcome {
         PacketOutcome { bytes: 1500, sent: at(sent), received: at(received) }
     }
 
     #[test]
-    fn times_that_cannot_be_and_clocks_that_were_set_are_doubted() {
-        let passage = TrainObservation { packets: vec![fate(0, 1000), fate(0, 1100)] };
-        let of = |took, stepped| doubt(&passage, false, Duration::from_millis(took), stepped);
+    fn impossible_times_and_clock_steps_are_caveats() {
+        let observation = TrainObservation { packets: vec![outcome(0, 1000), outcome(0, 1100)] };
+        let of = |took, stepped| find_caveat(&observation, false, Duration::from_millis(took), stepped);
         assert_eq!(of(100, false), None);
         assert_eq!(of(98, false), Some(Caveat::Implausible));
         assert_eq!(of(100, true), Some(Caveat::ClockStep));
-        assert_eq!(doubt(&TrainObservation::default(), false, Duration::ZERO, false), None);
-        let departures = TrainObservation { packets: vec![fate(5000, 1000), fate(5200, 1050)] };
-        assert_eq!(doubt(&departures, false, Duration::from_millis(100), false), Some(Caveat::Implausible));
+        assert_eq!(find_caveat(&TrainObservation::default(), false, Duration::ZERO, false), None);
+        let departures = TrainObservation { packets: vec![outcome(5000, 1000), outcome(5200, 1050)] };
+        assert_eq!(find_caveat(&departures, false, Duration::from_millis(100), false), Some(Caveat::Implausible));
     }
 
     #[test]
-    fn an_answer_before_the_question_is_none() {
+    fn an_echo_before_its_probe_is_implausible() {
         let took = Duration::from_millis(500);
-        let early = TrainObservation { packets: vec![fate(100, 150), fate(200, 190)] };
-        assert_eq!(doubt(&early, true, took, false), Some(Caveat::Implausible));
-        // One way the clocks of two hosts differ by whatever they do.
-        assert_eq!(doubt(&early, false, took, false), None);
+        let early = TrainObservation { packets: vec![outcome(100, 150), outcome(200, 190)] };
+        assert_eq!(find_caveat(&early, true, took, false), Some(Caveat::Implausible));
+        // One-way times of two hosts differ by an arbitrary clock offset.
+        assert_eq!(find_caveat(&early, false, took, false), None);
     }
 }

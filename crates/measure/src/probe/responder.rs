@@ -1,4 +1,4 @@
-//! The server's side of a probing session: notes what comes, sends back what asks for it, sends what it is asked for.
+//! Server of a probing session: records arrivals, returns echoes and sends requested trains.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use estimate::probe::Departure;
 use units::{Instant, Rate};
-use wire::{MAX_TRAIN, Message, ProbeDeparture};
+use wire::{Message, ProbeDeparture, TRAIN_PACKETS_MAX};
 
 use super::port::{Arrival, Port};
-use super::{LONGEST_TRAIN, SETTLE_MAX};
+use super::{SETTLE_MAX, TRAIN_DURATION_MAX};
 use crate::MeasureError;
 
-/// Trains of which arrivals are kept: the one that is under way, and one that comes late.
-const KEPT: usize = 4;
+/// Maximum number of trains whose arrivals are stored: the current one and late ones.
+const TRAINS_MAX: usize = 4;
 
-/// How long a look at the socket may take before messages are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Maximum wait on the probe socket before control messages are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(crate) struct Responder {
     port: Port,
-    /// Bytes that may still be received and sent.
+    /// Probe bytes that may still be received and sent.
     left: u64,
     trains: BTreeMap<u16, Vec<Option<Instant>>>,
     latest: Vec<u16>,
@@ -28,13 +28,13 @@ pub(crate) struct Responder {
     awaited: Option<Awaited>,
 }
 
-/// A train whose sender has told that it is complete.
+/// A train that its sender has reported as complete.
 #[derive(Debug, Clone, Copy)]
 struct Awaited {
     train: u16,
     packets: u16,
     settle: Duration,
-    told: Instant,
+    reported_at: Instant,
 }
 
 impl Responder {
@@ -49,18 +49,18 @@ impl Responder {
         }
     }
 
-    /// Takes what arrives for a moment; the answer about a train, if one is due.
+    /// Receives packets for up to 2 ms. Returns the report of a train if it is due.
     ///
     /// # Errors
-    /// The client sends more than was granted; the socket failed.
+    /// The client exceeds its byte limit, or the socket failed.
     pub(crate) fn serve(&mut self) -> Result<Option<Message>, MeasureError> {
         let mut arrivals = Vec::new();
-        self.port.receive(LOOK_EVERY, |a| arrivals.push(a))?;
+        self.port.receive(POLL_INTERVAL, |a| arrivals.push(a))?;
         for arrival in arrivals {
             self.charge(arrival.bytes.into())?;
-            self.note(arrival)?;
+            self.record(arrival)?;
         }
-        Ok(self.answer())
+        Ok(self.due_report())
     }
 
     fn charge(&mut self, bytes: u64) -> Result<(), MeasureError> {
@@ -69,20 +69,20 @@ impl Responder {
         Ok(())
     }
 
-    fn note(&mut self, arrival: Arrival) -> Result<(), MeasureError> {
+    fn record(&mut self, arrival: Arrival) -> Result<(), MeasureError> {
         let header = arrival.header;
         if header.echo {
             self.charge(arrival.bytes.into())?;
             self.port.send_back(header, arrival.bytes)?;
             return Ok(());
         }
-        if u32::from(header.index) >= MAX_TRAIN {
+        if u32::from(header.index) >= TRAIN_PACKETS_MAX {
             return Ok(());
         }
         self.last_arrival = kernel::now();
         if !self.trains.contains_key(&header.train) {
             self.latest.push(header.train);
-            if self.latest.len() > KEPT {
+            if self.latest.len() > TRAINS_MAX {
                 self.trains.remove(&self.latest.remove(0));
             }
         }
@@ -91,21 +91,21 @@ impl Responder {
         if times.len() <= index {
             times.resize(index + 1, None);
         }
-        // A copy tells nothing: the first arrival stands.
+        // Copies are ignored: the first arrival counts.
         times[index].get_or_insert(arrival.at);
         Ok(())
     }
 
-    /// The client has sent a train.
+    /// Handles the client's report that a train has been sent.
     pub(crate) fn expect(&mut self, train: u16, packets: u16, settle: Duration) {
-        self.awaited = Some(Awaited { train, packets, settle: settle.min(SETTLE_MAX), told: kernel::now() });
+        self.awaited = Some(Awaited { train, packets, settle: settle.min(SETTLE_MAX), reported_at: kernel::now() });
     }
 
-    fn answer(&mut self) -> Option<Message> {
-        let Awaited { train, packets, settle, told } = self.awaited?;
-        let come = self.trains.get(&train).map_or(0, |t| t.iter().flatten().count());
-        let quiet = kernel::now().saturating_since(told.max(self.last_arrival));
-        if come < usize::from(packets) && quiet < settle {
+    fn due_report(&mut self) -> Option<Message> {
+        let Awaited { train, packets, settle, reported_at } = self.awaited?;
+        let received = self.trains.get(&train).map_or(0, |t| t.iter().flatten().count());
+        let quiet = kernel::now().saturating_since(reported_at.max(self.last_arrival));
+        if received < usize::from(packets) && quiet < settle {
             return None;
         }
         self.awaited = None;
@@ -116,21 +116,23 @@ impl Responder {
         Some(Message::TrainArrived { train, received_ns, clock_steps: self.port.clock_steps() })
     }
 
-    /// Sends a train that the client asks for, no faster than the ceiling, and tells when its packets left.
+    /// Sends a train that the client requests, within the rate limit, and returns its departure times. In long gaps
+    /// `meanwhile` decides whether to continue.
     ///
     /// # Errors
-    /// More than was granted; the socket failed. `meanwhile` is asked in long gaps whether to go on.
+    /// The request exceeds the byte limit or the maximum duration, `meanwhile` failed, or the socket failed.
     pub(crate) fn send(
         &mut self,
         train: u16,
         departures: &[ProbeDeparture],
         meanwhile: &dyn Fn() -> Result<(), MeasureError>,
     ) -> Result<Message, MeasureError> {
-        let asked = departures.iter().map(|d| Departure { after: Duration::from_nanos(d.after_ns), bytes: d.bytes });
-        let departures = self.port.within_ceiling(asked);
-        let bytes = departures.iter().map(|d| u64::from(self.port.real_bytes(d.bytes))).sum();
+        let requested =
+            departures.iter().map(|d| Departure { after: Duration::from_nanos(d.after_ns), bytes: d.bytes });
+        let departures = self.port.within_ceiling(requested);
+        let bytes = departures.iter().map(|d| u64::from(self.port.ip_bytes(d.bytes))).sum();
         self.charge(bytes)?;
-        if departures.iter().any(|d| d.after > LONGEST_TRAIN) {
+        if departures.iter().any(|d| d.after > TRAIN_DURATION_MAX) {
             return Err(MeasureError::Unsupported("a train of more than an hour".to_owned()));
         }
         let sent = self.port.send_train(train, false, &departures, &mut |_, until| {

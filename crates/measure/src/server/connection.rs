@@ -1,4 +1,4 @@
-//! One accepted connection until it is known what it is: a session's control connection, a data connection, or thrulay.
+//! An accepted connection until its purpose is known: control connection, data connection, or thrulay.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -10,21 +10,26 @@ use units::Instant;
 use wire::{GREETING, Message, Progress, Proposal, RefuseCode, parse_proposal};
 
 use super::event::SessionEvent;
-use super::registry::Ticket;
+use super::registry::ConnectionPermit;
 use super::session;
 use super::{Shared, reject};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT};
 use crate::load::StreamSocket;
 use crate::{MeasureError, data, thrulay};
 
-/// Greets, learns what the peer wants, and hands over. Whatever goes wrong ends this connection only.
-pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) {
-    if let Err(e) = serve(shared, stream, peer, ticket) {
+/// Sends the greeting, reads the proposal and serves it. An error ends only this connection.
+pub(crate) fn handle(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, permit: ConnectionPermit) {
+    if let Err(e) = serve(shared, stream, peer, permit) {
         shared.log_refusal(|| info!(%peer, error = %e, "connection ended"));
     }
 }
 
-fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Ticket) -> Result<(), MeasureError> {
+fn serve(
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    permit: ConnectionPermit,
+) -> Result<(), MeasureError> {
     let io = |e| KernelError::new(Op::Socket, peer, e);
     stream.set_nonblocking(false).map_err(io)?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
@@ -36,7 +41,7 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Tick
             let mut reader = ControlReader::new(stream.try_clone().map_err(io)?, &writer, &rest);
             match reader.message(deadline, "during the handshake")? {
                 Message::Hello { nonce, fill, .. } => {
-                    session::run(shared, writer, reader, peer, local(&stream), nonce, fill, ticket, deadline)
+                    session::run(shared, writer, reader, peer, local(&stream), nonce, fill, permit, deadline)
                 }
                 Message::Join { session, stream: number, direction, proof } => {
                     let join = Join { session, number, direction, proof };
@@ -50,7 +55,7 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr, ticket: Tick
             Err(MeasureError::protocol(peer, format!("asks for protocol version {version}")))
         }
         proposal @ (Proposal::ThrulayTcp { .. } | Proposal::ThrulayUdp { .. }) => {
-            thrulay::serve(shared, &stream, peer, proposal, &rest, ticket)
+            thrulay::serve(shared, &stream, peer, proposal, &rest, permit)
         }
     }
 }
@@ -59,7 +64,7 @@ fn local(stream: &TcpStream) -> SocketAddr {
     stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
 }
 
-/// The proposal, and what was read behind it.
+/// Reads the proposal. Returns it with the bytes read behind it.
 fn read_proposal(stream: &TcpStream, peer: SocketAddr, deadline: Instant) -> Result<(Proposal, Vec<u8>), MeasureError> {
     let mut got = Vec::new();
     let mut chunk = [0; 4096];
@@ -86,7 +91,7 @@ fn read_proposal(stream: &TcpStream, peer: SocketAddr, deadline: Instant) -> Res
     }
 }
 
-/// A data connection that wants to belong to a session.
+/// Request of a data connection to join a session.
 struct Join {
     session: [u8; 8],
     number: u32,
@@ -113,7 +118,7 @@ impl Join {
         if crate::udp::is_udp(&session.plan) {
             return refuse(RefuseCode::BadRequest, "the session's streams are datagrams");
         }
-        // The session's address has proven that it receives; a data connection may not point elsewhere.
+        // The session's address has been validated; a data connection must come from the same address.
         if session.address != peer.ip() {
             return refuse(RefuseCode::NotAllowed, "the session belongs to another address");
         }
@@ -137,7 +142,7 @@ impl Join {
         if let Err(e) = apply(&socket, &options) {
             return refuse(RefuseCode::Unsupported, &e.to_string());
         }
-        // As at the client: losses alone do not end it.
+        // Losses alone do not end the connection, as at the client.
         kernel::clear_user_timeout(&socket);
         let joined = Message::Joined {
             buffers: data::grant(&socket, &session.plan)?,
@@ -145,8 +150,9 @@ impl Join {
             mss_bytes: kernel::tcp_state(&socket).ok().map(|s| s.mss_bytes),
         };
         let stream = StreamSocket { stream: self.number, direction: self.direction, socket, budget: None };
-        // The session has the stream before the client is told so: the client's start, which comes over the other
-        // connection, must not overtake it. If the session has ended meanwhile, the socket closes with the event.
+        // The session receives the stream before the client receives the confirmation. The client's start, which
+        // arrives on the control connection, must not overtake it. If the session has ended, the socket closes with the
+        // event.
         let _ = session.inbox.send(SessionEvent::Joined(stream));
         writer.send(&joined)
     }

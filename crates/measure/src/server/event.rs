@@ -1,10 +1,10 @@
-//! What reaches a session from its threads and connections.
+//! Events that reach a session from its threads and connections.
 
 use crate::MeasureError;
 use crate::control::Incoming;
 use crate::load::{SideEvent, StreamSocket};
 
-/// What a session waits for.
+/// Input of a session.
 #[derive(Debug)]
 pub(crate) enum SessionEvent {
     Control(Result<Incoming, MeasureError>),

@@ -1,12 +1,12 @@
-//! The end that answers: `longhaul serve`.
+//! Server: `longhaul serve`.
 
 mod connection;
 mod event;
 mod log_limit;
 mod memory;
+mod pending;
 pub(crate) mod registry;
 mod session;
-mod undecided;
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -23,77 +23,78 @@ use crate::{MeasureError, address, random, udp};
 pub(crate) use log_limit::LogLimit;
 pub(crate) use memory::{THRULAY_MEMORY, memory_of};
 #[cfg(test)]
-pub(crate) use registry::{Joinable, Seat};
+pub(crate) use registry::{Joinable, SessionPermit};
 pub(crate) use registry::{Registry, RegistryLimits};
 
-/// How a server is to behave.
+/// Configuration of a server.
 #[derive(Debug)]
 pub struct ServerOptions {
-    /// Address to listen on; all addresses of both families when absent.
+    /// Address to listen on; absent: all addresses of both families.
     pub bind: Option<LocalAddress>,
     /// Port for TCP and UDP; 0 lets the kernel choose.
     pub port: u16,
-    /// Networks that may use the server; everyone when empty.
+    /// Networks that may use the server; empty: all.
     pub allow: Vec<IpNet>,
-    /// Most sessions at once.
+    /// Maximum number of concurrent sessions.
     pub max_sessions: usize,
-    /// Most sessions at once from one address; IPv6 addresses count by their first 64 bits.
+    /// Maximum number of concurrent sessions from one address; IPv6 addresses count by their first 64 bits.
     pub max_sessions_per_address: usize,
-    /// Most memory that all sessions together may need in this process. Socket buffers are the kernel's and not part of it.
+    /// Maximum memory of all sessions together in this process, without the kernel's socket buffers.
     pub max_memory: Bytes,
-    /// Whether clients may have socket buffers beyond the kernel's limits for them, where this process may give such (CAP_NET_ADMIN).
+    /// Whether clients may have socket buffers beyond the kernel's limits, if this process may set them
+    /// (CAP_NET_ADMIN).
     pub large_windows: bool,
-    /// How long a UDP session in which this end receives goes on without a datagram.
+    /// Maximum time without a datagram in a UDP session in which this end receives.
     pub max_udp_silence: Duration,
-    /// Longest test.
+    /// Maximum duration of a test.
     pub max_duration: Duration,
-    /// Highest rate of a session, all streams of a direction together.
+    /// Maximum rate of a session, all streams of a direction together.
     pub max_rate: Option<Rate>,
-    /// Most bytes of probes in a session, both directions together; none are answered when zero.
+    /// Maximum bytes of probes in a session, both directions together; 0 disables probes.
     pub max_probe_bytes: Bytes,
     /// Key that clients must hold.
     pub key: Option<Key>,
-    /// How long running tests may go on after SIGTERM, and what is under way after a test.
+    /// Time for running tests to end after SIGTERM, and for data in flight after a test.
     pub grace: Duration,
-    /// Serve one session, then end.
+    /// End after one session.
     pub one_off: bool,
 }
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    /// On the same port; only for the address validation, each stream has a socket of its own.
+    /// Socket on the same port for the address validation only; each stream has a socket of its own.
     datagrams: UdpSocket,
     shared: Arc<Shared>,
 }
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     pub(crate) registry: Registry,
     pub(crate) port: u16,
-    /// Lines about connections and sessions that were refused.
+    /// Limit for log lines about refused connections and sessions.
     pub(crate) refusals: LogLimit,
-    /// Lines about keys that were not proven.
+    /// Limit for log lines about failed authentications.
     pub(crate) failures: LogLimit,
 }
 
-/// Receive buffer of the address validation: some hundred questions, so that a flood is dropped in the kernel.
-const DATAGRAM_BUFFER: Bytes = Bytes::new(256 << 10);
+/// Size of the receive buffer of the address validation: some hundred requests, so that the kernel drops a flood.
+const DATAGRAM_BUFFER_BYTES: Bytes = Bytes::new(256 << 10);
 
-/// Attempts to find a port that is free for TCP and UDP when any will do.
-const PORT_ATTEMPTS: usize = 16;
+/// Maximum number of attempts to find a port that is free for TCP and UDP.
+const PORT_ATTEMPTS_MAX: usize = 16;
 
-/// How often the accept loop looks for a signal.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the accept loop detects a signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Server {
     /// Opens the sockets.
     ///
     /// # Errors
-    /// The address is taken or not this host's.
+    /// The address is in use or does not belong to this host.
     pub fn bind(options: ServerOptions) -> Result<Self, MeasureError> {
         let (listener, datagrams, local) = open_sockets(&options)?;
         let registry = Registry::new(RegistryLimits {
@@ -106,7 +107,7 @@ impl Server {
         Ok(Self { listener, datagrams, shared })
     }
 
-    /// Where it listens.
+    /// Address and port of the listener.
     ///
     /// # Errors
     /// getsockname(2) failed.
@@ -114,24 +115,24 @@ impl Server {
         Ok(self.listener.local_addr().map_err(|e| KernelError::new(Op::Listen, self.shared.port, e))?)
     }
 
-    /// Sessions that run now.
+    /// Number of running sessions.
     pub fn sessions(&self) -> usize {
         self.shared.registry.sessions()
     }
 
-    /// Serves until `asked` tells that the process should end: then lets running tests end within the grace time; a
-    /// second request ends them at once.
+    /// Serves until `stop_requests` returns a request to end. Running tests then end within the grace time; a second
+    /// request ends them at once.
     ///
     /// # Errors
-    /// The listener failed for good.
-    pub fn run(&self, asked: &dyn Fn() -> usize) -> Result<(), MeasureError> {
+    /// The listener failed permanently.
+    pub fn run(&self, stop_requests: &dyn Fn() -> usize) -> Result<(), MeasureError> {
         let secret = AddressSecret::new(&random::bytes()?);
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let admit = || udp::admit(&self.shared.registry, &secret, &self.datagrams, &ended);
             let started = std::thread::Builder::new().name("udp".to_owned()).spawn_scoped(scope, admit);
             let outcome = match started {
-                Ok(_) => self.accept(asked),
+                Ok(_) => self.accept(stop_requests),
                 Err(e) => Err(KernelError::new(Op::Thread, "UDP", e).into()),
             };
             ended.store(true, Ordering::Relaxed);
@@ -139,41 +140,41 @@ impl Server {
         })
     }
 
-    fn accept(&self, asked: &dyn Fn() -> usize) -> Result<(), MeasureError> {
+    fn accept(&self, stop_requests: &dyn Fn() -> usize) -> Result<(), MeasureError> {
         let mut served = false;
-        while asked() == 0 {
+        while stop_requests() == 0 {
             if self.shared.options.one_off && served && self.shared.registry.sessions() == 0 {
                 return Ok(());
             }
-            kernel::wait(&self.listener, false, LOOK_EVERY)?;
+            kernel::wait(&self.listener, false, POLL_INTERVAL)?;
             self.shared.log_suppressed();
-            while asked() == 0 {
+            while stop_requests() == 0 {
                 match self.listener.accept() {
                     Ok((stream, peer)) => self.admit(stream, address::plain(peer)),
                     Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(e) => {
-                        // Out of descriptors, or the peer gave up meanwhile: both pass.
+                        // Both causes are temporary: no free descriptor, or a peer that closed before the accept.
                         warn!(error = %e, "a connection could not be accepted");
-                        kernel::sleep_for(LOOK_EVERY);
+                        kernel::sleep_for(POLL_INTERVAL);
                         break;
                     }
                 }
             }
             served |= self.shared.registry.total() > 0;
         }
-        self.wind_down(asked);
+        self.wind_down(stop_requests);
         Ok(())
     }
 
-    fn wind_down(&self, asked: &dyn Fn() -> usize) {
+    fn wind_down(&self, stop_requests: &dyn Fn() -> usize) {
         let registry = &self.shared.registry;
         registry.close();
         info!(running = registry.sessions(), grace_s = self.shared.options.grace.as_secs(), "ending");
         let give_up = kernel::now() + self.shared.options.grace;
-        while registry.sessions() > 0 && kernel::now() < give_up && asked() < 2 {
-            kernel::sleep_for(LOOK_EVERY);
+        while registry.sessions() > 0 && kernel::now() < give_up && stop_requests() < 2 {
+            kernel::sleep_for(POLL_INTERVAL);
         }
-        registry.break_off();
+        registry.abort();
         let give_up = kernel::now() + Duration::from_secs(2);
         while registry.sessions() > 0 && kernel::now() < give_up {
             kernel::sleep_for(Duration::from_millis(10));
@@ -188,7 +189,7 @@ impl Server {
             reject(&stream, "your address is not on this server's allow list");
             return;
         }
-        let ticket = match stream.try_clone() {
+        let permit = match stream.try_clone() {
             Ok(closer) => shared.registry.connect(peer.ip(), closer),
             Err(e) => {
                 shared.log_refusal(|| warn!(%peer, error = %e, "refused: no descriptor is free"));
@@ -200,7 +201,7 @@ impl Server {
         let spawned = std::thread::Builder::new()
             .name("connection".to_owned())
             .stack_size(512 << 10)
-            .spawn(move || connection::handle(&shared, stream, peer, ticket));
+            .spawn(move || connection::handle(&shared, stream, peer, permit));
         if let Err(e) = spawned {
             warn!(%peer, error = %e, "no thread for a connection");
         }
@@ -208,14 +209,14 @@ impl Server {
 }
 
 impl Shared {
-    /// Writes a line about something that was refused, unless too many were written of late.
+    /// Logs a refusal, unless the limit of log lines is reached.
     pub(crate) fn log_refusal(&self, line: impl FnOnce()) {
         if self.refusals.permits(kernel::now()) {
             line();
         }
     }
 
-    /// Logs that `peer` did not prove the key.
+    /// Logs that `peer` failed to prove the key.
     pub(crate) fn log_failed_authentication(&self, peer: SocketAddr, reason: &str) {
         if self.failures.permits(kernel::now()) {
             warn!(%peer, reason, "authentication failed");
@@ -233,14 +234,14 @@ impl Shared {
     }
 }
 
-/// Both sockets on one port: the one that was asked for, or any that is free for both.
+/// Opens both sockets on one port: the requested one, or any that is free for both.
 fn open_sockets(options: &ServerOptions) -> Result<(TcpListener, UdpSocket, SocketAddr), MeasureError> {
-    let mut attempts = if options.port == 0 { PORT_ATTEMPTS } else { 1 };
+    let mut attempts = if options.port == 0 { PORT_ATTEMPTS_MAX } else { 1 };
     loop {
         let listener = kernel::listen(options.bind, options.port)?;
         let local = listener.local_addr().map_err(|e| KernelError::new(Op::Listen, options.port, e))?;
         attempts -= 1;
-        match kernel::udp_socket(local, true, DATAGRAM_BUFFER, None) {
+        match kernel::udp_socket(local, true, DATAGRAM_BUFFER_BYTES, None) {
             Ok(socket) => {
                 socket.set_nonblocking(true).map_err(|e| KernelError::new(Op::Socket, local, e))?;
                 return Ok((listener, socket, local));
@@ -251,9 +252,9 @@ fn open_sockets(options: &ServerOptions) -> Result<(TcpListener, UdpSocket, Sock
     }
 }
 
-/// Turns a connection away in the greeting, which clients of both protocols read.
+/// Rejects a connection in the greeting, which clients of both protocols read.
 pub(crate) fn reject(stream: &TcpStream, reason: &str) {
-    // A new connection's empty socket buffer takes this without waiting.
+    // The empty socket buffer of a new connection takes this text without waiting.
     let _ = kernel::send_some(stream, &encode_rejection(reason), false);
     let _ = stream.shutdown(std::net::Shutdown::Write);
 }

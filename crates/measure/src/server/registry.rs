@@ -1,4 +1,4 @@
-//! Who is being served, and the limits on that.
+//! Sessions and pending connections of a server, and their limits.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -10,20 +10,20 @@ use units::Bytes;
 use wire::{RefuseCode, counted_network};
 
 use super::event::SessionEvent;
-use super::undecided::Undecided;
+use super::pending::PendingConnections;
 use crate::load::stream_numbers;
 use crate::udp::{self, Proofs};
 
-/// A session as the data connections that join it see it.
+/// Parameters of a session for the data connections that join it.
 #[derive(Debug, Clone)]
 pub(crate) struct Joinable {
     pub(crate) plan: Arc<TestPlan>,
     pub(crate) client_nonce: [u8; 16],
     pub(crate) server_nonce: [u8; 16],
     pub(crate) address: IpAddr,
-    /// This host's address that the session reached.
+    /// Local address of the session.
     pub(crate) local: IpAddr,
-    /// Where the session's datagrams may go.
+    /// Validated destinations of the session's datagrams.
     pub(crate) proofs: Arc<Proofs>,
     pub(crate) inbox: mpsc::SyncSender<SessionEvent>,
 }
@@ -33,20 +33,20 @@ struct State {
     sessions: BTreeMap<[u8; 8], Joinable>,
     per_network: BTreeMap<IpAddr, usize>,
     running: usize,
-    /// What the running sessions may need, together.
+    /// Maximum memory of all running sessions together.
     memory: Bytes,
-    undecided: Undecided<TcpStream>,
+    pending: PendingConnections<TcpStream>,
     closed: bool,
 }
 
-/// Bounds on what runs at once.
+/// Limits on concurrent sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RegistryLimits {
-    /// Sessions in all.
+    /// Maximum number of sessions.
     pub(crate) sessions: usize,
-    /// Sessions of one network ([`counted_network`]).
+    /// Maximum number of sessions of one network ([`counted_network`]).
     pub(crate) sessions_per_network: usize,
-    /// Memory of all sessions together.
+    /// Maximum memory of all sessions together.
     pub(crate) memory: Bytes,
 }
 
@@ -59,9 +59,9 @@ pub(crate) struct Registry {
     ending: Arc<AtomicU8>,
 }
 
-/// Counts a connection as undecided until it is dropped.
+/// Counts a connection as pending until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct ConnectionPermit {
     state: Arc<Mutex<State>>,
     network: IpAddr,
     number: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Ticket {
 
 /// Counts a session until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SessionPermit {
     state: Arc<Mutex<State>>,
     network: IpAddr,
     memory: Bytes,
@@ -77,7 +77,7 @@ pub(crate) struct Seat {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // A poisoned lock means that a thread panicked between two field updates; counts stay usable.
+    // A lock is poisoned if a thread panicked between two field updates; the counts stay usable.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -90,13 +90,13 @@ fn decrement(map: &mut BTreeMap<IpAddr, usize>, address: IpAddr) {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        lock(&self.state).undecided.remove(self.network, self.number);
+        lock(&self.state).pending.remove(self.network, self.number);
     }
 }
 
-impl Drop for Seat {
+impl Drop for SessionPermit {
     fn drop(&mut self) {
         let mut s = lock(&self.state);
         s.running -= 1;
@@ -113,23 +113,23 @@ impl Registry {
         Self { state: Arc::default(), limits, total: AtomicU64::new(0), ending: Arc::default() }
     }
 
-    /// A connection arrived; `closer` is another handle on it. Where too many connections have not yet said what they want, the oldest of
-    /// the busiest network is closed.
-    pub(crate) fn connect(&self, address: IpAddr, closer: TcpStream) -> Ticket {
+    /// Registers a new connection; `closer` is another handle to it. Above the limit on pending connections, the oldest
+    /// one of the busiest network is closed.
+    pub(crate) fn connect(&self, address: IpAddr, closer: TcpStream) -> ConnectionPermit {
         let network = counted_network(address);
-        let (number, evicted) = lock(&self.state).undecided.add(network, closer);
+        let (number, evicted) = lock(&self.state).pending.add(network, closer);
         if let Some(evicted) = evicted {
-            // Wakes its thread, which ends at the end of the stream.
+            // Wakes the connection's thread, which then ends.
             let _ = evicted.shutdown(Shutdown::Both);
         }
-        Ticket { state: Arc::clone(&self.state), network, number }
+        ConnectionPermit { state: Arc::clone(&self.state), network, number }
     }
 
-    /// A session is wanted that may need so much memory.
+    /// Admits a session that may need up to `memory`.
     ///
     /// # Errors
-    /// The code and words of the refusal.
-    pub(crate) fn seat(&self, address: IpAddr, memory: Bytes) -> Result<Seat, (RefuseCode, String)> {
+    /// Code and text of the refusal.
+    pub(crate) fn admit(&self, address: IpAddr, memory: Bytes) -> Result<SessionPermit, (RefuseCode, String)> {
         let network = counted_network(address);
         let limits = &self.limits;
         let mut s = lock(&self.state);
@@ -147,15 +147,15 @@ impl Registry {
         }
         let needed = Bytes::new(s.memory.as_u64().saturating_add(memory.as_u64()));
         if needed > limits.memory {
-            let (used, most) = (s.memory, limits.memory);
-            return Err(if memory > most {
+            let (used, max) = (s.memory, limits.memory);
+            return Err(if memory > max {
                 let text = format!(
-                    "this test may need {memory} of memory, this server has {most} for all tests; use fewer streams"
+                    "this test may need {memory} of memory, this server has {max} for all tests; use fewer streams"
                 );
                 (RefuseCode::NotAllowed, text)
             } else {
                 let text = format!(
-                    "this test may need {memory} of memory, and the running tests have {used} of this server's {most}; \
+                    "this test may need {memory} of memory, and the running tests have {used} of this server's {max}; \
                      use fewer streams or try again later"
                 );
                 (RefuseCode::Busy, text)
@@ -165,21 +165,21 @@ impl Registry {
         s.memory = needed;
         s.per_network.insert(network, here + 1);
         self.total.fetch_add(1, Ordering::Relaxed);
-        Ok(Seat { state: Arc::clone(&self.state), network, memory, name: None })
+        Ok(SessionPermit { state: Arc::clone(&self.state), network, memory, name: None })
     }
 
-    /// Lets data connections find the session of `seat`.
-    pub(crate) fn open(&self, seat: &mut Seat, name: [u8; 8], joinable: Joinable) {
-        seat.name = Some(name);
+    /// Makes the session of `permit` visible to data connections.
+    pub(crate) fn open(&self, permit: &mut SessionPermit, name: [u8; 8], joinable: Joinable) {
+        permit.name = Some(name);
         lock(&self.state).sessions.insert(name, joinable);
     }
 
-    /// The session of that name.
+    /// Returns the session with this identifier.
     pub(crate) fn find(&self, name: [u8; 8]) -> Option<Joinable> {
         lock(&self.state).sessions.get(&name).cloned()
     }
 
-    /// The UDP session and its stream that a datagram's token names.
+    /// Returns the UDP session and the stream that a datagram's token identifies.
     pub(crate) fn find_stream(&self, token: [u8; 8]) -> Option<(Joinable, u32)> {
         let [head @ .., _] = token;
         let [a, b, c, d, e, f, g] = head;
@@ -193,29 +193,29 @@ impl Registry {
         })
     }
 
-    /// Sessions that run now.
+    /// Number of running sessions.
     pub(crate) fn sessions(&self) -> usize {
         lock(&self.state).running
     }
 
-    /// Sessions since the start.
+    /// Number of sessions since the start of the server.
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// No more sessions.
+    /// Refuses further sessions.
     pub(crate) fn close(&self) {
         lock(&self.state).closed = true;
         self.ending.fetch_max(1, Ordering::Relaxed);
     }
 
-    /// Running sessions end now.
-    pub(crate) fn break_off(&self) {
+    /// Ends the running sessions at once.
+    pub(crate) fn abort(&self) {
         self.ending.fetch_max(2, Ordering::Relaxed);
     }
 
-    /// Whether running sessions must end now.
-    pub(crate) fn is_broken_off(&self) -> bool {
+    /// Whether running sessions must end at once.
+    pub(crate) fn is_aborted(&self) -> bool {
         self.ending.load(Ordering::Relaxed) >= 2
     }
 }
@@ -227,41 +227,41 @@ mod tests {
     const LIMITS: RegistryLimits = RegistryLimits { sessions: 2, sessions_per_network: 1, memory: Bytes::new(1000) };
 
     #[test]
-    fn limits_hold_and_what_ends_is_given_back() {
+    fn limits_are_enforced_and_ended_sessions_are_released() {
         let r = Registry::new(LIMITS);
         let (a, b, c) = (IpAddr::from([1, 1, 1, 1]), IpAddr::from([2, 2, 2, 2]), IpAddr::from([3, 3, 3, 3]));
         let small = Bytes::new(1);
-        let seat = r.seat(a, small).unwrap();
-        assert_eq!(r.seat(a, small).unwrap_err().0, RefuseCode::TooManyFromAddress);
-        let other = r.seat(b, small).unwrap();
-        assert_eq!(r.seat(c, small).unwrap_err().0, RefuseCode::Busy);
-        drop(seat);
+        let permit = r.admit(a, small).unwrap();
+        assert_eq!(r.admit(a, small).unwrap_err().0, RefuseCode::TooManyFromAddress);
+        let other = r.admit(b, small).unwrap();
+        assert_eq!(r.admit(c, small).unwrap_err().0, RefuseCode::Busy);
+        drop(permit);
         drop(other);
         assert_eq!(r.sessions(), 0);
-        assert!(r.seat(a, small).is_ok());
+        assert!(r.admit(a, small).is_ok());
         r.close();
-        assert_eq!(r.seat(c, small).unwrap_err().0, RefuseCode::ShuttingDown);
+        assert_eq!(r.admit(c, small).unwrap_err().0, RefuseCode::ShuttingDown);
     }
 
     #[test]
     fn the_memory_of_all_sessions_is_bounded() {
         let r = Registry::new(RegistryLimits { sessions: 64, sessions_per_network: 64, ..LIMITS });
         let a = IpAddr::from([1, 1, 1, 1]);
-        let (code, text) = r.seat(a, Bytes::new(1001)).unwrap_err();
-        assert_eq!(code, RefuseCode::NotAllowed, "however long one waits: {text}");
-        let seat = r.seat(a, Bytes::new(600)).unwrap();
-        let (code, text) = r.seat(a, Bytes::new(401)).unwrap_err();
+        let (code, text) = r.admit(a, Bytes::new(1001)).unwrap_err();
+        assert_eq!(code, RefuseCode::NotAllowed, "waiting cannot help: {text}");
+        let permit = r.admit(a, Bytes::new(600)).unwrap();
+        let (code, text) = r.admit(a, Bytes::new(401)).unwrap_err();
         assert_eq!(code, RefuseCode::Busy, "{text}");
         assert!(text.contains("fewer streams"), "{text}");
-        let _other = r.seat(a, Bytes::new(400)).unwrap();
-        drop(seat);
-        assert!(r.seat(a, Bytes::new(600)).is_ok());
+        let _other = r.admit(a, Bytes::new(400)).unwrap();
+        drop(permit);
+        assert!(r.admit(a, Bytes::new(600)).is_ok());
     }
 
     #[test]
-    fn a_host_with_many_ipv6_addresses_has_the_seats_of_one() {
+    fn all_ipv6_addresses_of_a_network_share_one_limit() {
         let r = Registry::new(RegistryLimits { sessions: 64, ..LIMITS });
-        let at = |text: &str| r.seat(text.parse().unwrap(), Bytes::new(1));
+        let at = |text: &str| r.admit(text.parse().unwrap(), Bytes::new(1));
         let _seat = at("2001:db8::1").unwrap();
         assert_eq!(at("2001:db8::2").unwrap_err().0, RefuseCode::TooManyFromAddress);
         assert!(at("2001:db8:0:1::1").is_ok());

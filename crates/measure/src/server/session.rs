@@ -1,4 +1,4 @@
-//! One session from the server's side.
+//! One session of the server.
 
 mod probes;
 
@@ -14,27 +14,27 @@ use units::{Bytes, Instant, Rate};
 use wire::{EndSide, Finished, Message, RefuseCode};
 
 use super::event::SessionEvent;
-use super::registry::{Joinable, Seat, Ticket};
+use super::registry::{ConnectionPermit, Joinable, SessionPermit};
 use super::{Shared, memory_of};
 use crate::control::{ControlReader, ControlWriter, HANDSHAKE_TIMEOUT, Incoming, PEER_TIMEOUT, SAMPLES_IN_MESSAGE};
 use crate::load::{LoadPlan, PeerClock, Side, SideEvent, SideHandle, Stream, StreamSocket, share_of, stream_numbers};
 use crate::udp::{self, Proofs, ServerStreams};
 use crate::{MeasureError, VERSION, address, random};
 
-/// How often a session looks whether the server ends.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which a session detects the shutdown of the server.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a client may take from the acceptance to the start: clock exchanges and joins on a slow path.
+/// Time limit from the acceptance to the start: clock exchanges and joins on a slow path.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest message of a client within a session: a batch of samples. Parsed JSON takes some twenty times its length,
-/// so this bounds what one client can make the server hold.
+/// Maximum size in bytes of a client's message within a session: a batch of samples. Parsed JSON takes about twenty
+/// times its length, so this limit bounds the memory that one client can occupy.
 const CLIENT_MESSAGE_MAX: usize = 256 << 10;
 
-/// Events that may wait for a session; a client that sends faster than they are handled has to wait.
-const EVENTS: usize = 64;
+/// Maximum number of events that wait for a session; a faster client is blocked.
+const EVENTS_MAX: usize = 64;
 
-/// The session's handshake and, if granted, the session.
+/// Runs the handshake of a session and, if granted, the session.
 #[allow(clippy::too_many_arguments, reason = "called once, with what the connection has gathered")]
 pub(crate) fn run(
     shared: &Arc<Shared>,
@@ -44,7 +44,7 @@ pub(crate) fn run(
     local: SocketAddr,
     client_nonce: [u8; 16],
     fill: String,
-    ticket: Ticket,
+    connection_permit: ConnectionPermit,
     deadline: Instant,
 ) -> Result<(), MeasureError> {
     writer.prioritise();
@@ -62,17 +62,17 @@ pub(crate) fn run(
     };
     let granted =
         authorise(shared, &plan, proof, &client_nonce, &server_nonce).and_then(|()| admit(shared, peer, plan));
-    let (plan, notes, mut seat) = match granted {
+    let (plan, notes, mut permit) = match granted {
         Ok(granted) => granted,
         Err((code, reason)) => {
             log_refusal(shared, peer, code, &reason);
             return writer.send(&Message::Refuse { code, reason });
         }
     };
-    drop(ticket);
+    drop(connection_permit);
     let name = session_name()?;
     let proofs = Arc::<Proofs>::default();
-    let (outbox, inbox) = mpsc::sync_channel(EVENTS);
+    let (outbox, inbox) = mpsc::sync_channel(EVENTS_MAX);
     let joinable = Joinable {
         plan: Arc::new(plan.clone()),
         client_nonce,
@@ -82,7 +82,7 @@ pub(crate) fn run(
         proofs: Arc::clone(&proofs),
         inbox: outbox.clone(),
     };
-    shared.registry.open(&mut seat, name, joinable);
+    shared.registry.open(&mut permit, name, joinable);
     writer.send(&Message::Accept {
         session: name,
         plan: plan.clone(),
@@ -91,7 +91,7 @@ pub(crate) fn run(
         udp_port: shared.port,
         proof: key.map(|k| wire::server_proof(k, &client_nonce, &server_nonce)),
     })?;
-    reader.accept_messages_of(CLIENT_MESSAGE_MAX);
+    reader.set_message_size_max(CLIENT_MESSAGE_MAX);
     let control = outbox.clone();
     reader.spawn(move |incoming| {
         let _ = control.send(SessionEvent::Control(incoming));
@@ -99,10 +99,10 @@ pub(crate) fn run(
     let datagrams = ServerStreams { name, local: address::plain(local), proofs };
     let mut session = Session::new(shared, writer, inbox, outbox, plan, datagrams, peer);
     let outcome = session.serve();
-    // The session's own line tells how it ended; there is nothing to add for the connection.
+    // The log line of the session contains its outcome; the connection adds nothing.
     session.close(&outcome);
     drop(session);
-    drop(seat);
+    drop(permit);
     kernel::release_memory();
     Ok(())
 }
@@ -144,29 +144,29 @@ fn log_refusal(shared: &Shared, peer: SocketAddr, code: RefuseCode, reason: &str
     }
 }
 
-/// The plan as granted, what was changed, and a seat for it.
-fn admit(shared: &Shared, peer: SocketAddr, plan: TestPlan) -> Result<(TestPlan, Vec<String>, Seat), Refusal> {
+/// Returns the granted plan, its changes as text, and a permit for the session.
+fn admit(shared: &Shared, peer: SocketAddr, plan: TestPlan) -> Result<(TestPlan, Vec<String>, SessionPermit), Refusal> {
     let (plan, notes) = grant(shared, plan)?;
-    let seat = shared.registry.seat(peer.ip(), memory_of(&plan))?;
-    Ok((plan, notes, seat))
+    let permit = shared.registry.admit(peer.ip(), memory_of(&plan))?;
+    Ok((plan, notes, permit))
 }
 
-/// The plan within this server's limits, and what was changed.
+/// Limits the plan to this server's limits. Returns it with the changes as text.
 fn grant(shared: &Shared, mut plan: TestPlan) -> Result<(TestPlan, Vec<String>), Refusal> {
     wire::validate_plan(&plan).map_err(|e| (RefuseCode::BadRequest, e.to_string()))?;
-    let longest = shared.options.max_duration;
-    if plan.duration_ns.is_some_and(|ns| Duration::from_nanos(ns) > longest) {
-        return Err((RefuseCode::TooLong, format!("this server allows tests of at most {} s", longest.as_secs())));
+    let duration_max = shared.options.max_duration;
+    if plan.duration_ns.is_some_and(|ns| Duration::from_nanos(ns) > duration_max) {
+        return Err((RefuseCode::TooLong, format!("this server allows tests of at most {} s", duration_max.as_secs())));
     }
     let mut notes = Vec::new();
     if plan.transport == Transport::Probe {
-        let most = shared.options.max_probe_bytes;
-        if most == Bytes::ZERO {
+        let probe_bytes_max = shared.options.max_probe_bytes;
+        if probe_bytes_max == Bytes::ZERO {
             return Err((RefuseCode::NotAllowed, "this server answers no probes".to_owned()));
         }
-        if plan.bytes.is_none_or(|b| b > most.as_u64()) {
-            notes.push(format!("the server allows {most} of probes"));
-            plan.bytes = Some(most.as_u64());
+        if plan.bytes.is_none_or(|b| b > probe_bytes_max.as_u64()) {
+            notes.push(format!("the server allows {probe_bytes_max} of probes"));
+            plan.bytes = Some(probe_bytes_max.as_u64());
         }
     }
     if let Some(ceiling) = shared.options.max_rate {
@@ -190,7 +190,7 @@ struct Session<'a> {
     model: Arc<Mutex<Option<ClockModel>>>,
     streams: Vec<Stream>,
     datagrams: ServerStreams,
-    begun: Instant,
+    started: Instant,
     sides: Vec<EndSide>,
     rss_start: u64,
 }
@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
             model: Arc::default(),
             streams: Vec::new(),
             datagrams,
-            begun: kernel::now(),
+            started: kernel::now(),
             sides: Vec::new(),
             rss_start: kernel::resident_bytes(),
         }
@@ -237,16 +237,16 @@ impl<'a> Session<'a> {
         self.linger()
     }
 
-    /// Waits for the data connections and the word to start.
+    /// Waits for the data connections and the request to start.
     fn gather_streams(&mut self) -> Result<(), MeasureError> {
-        let deadline = self.begun + START_TIMEOUT;
+        let deadline = self.started + START_TIMEOUT;
         loop {
             match self.next(deadline)? {
                 SessionEvent::Joined(stream) => self.add(stream)?,
                 SessionEvent::Control(incoming) => match incoming? {
                     Incoming::Message(m, _) => match *m {
                         Message::Start { clock } => {
-                            self.take_model(clock);
+                            self.set_model(clock);
                             break;
                         }
                         Message::Bye => return Err(self.closed("before the start")),
@@ -301,11 +301,11 @@ impl<'a> Session<'a> {
         let at = kernel::now();
         self.writer.send(&Message::Started { at })?;
         let mut plan = LoadPlan::new(&self.plan, &self.id, at, self.shared.options.grace);
-        // A client is asked to pace itself; one that does not is held to the ceiling here.
+        // The client is requested to pace itself; this limit binds clients that do not.
         plan.ceiling = plan.pacing.filter(|_| self.shared.options.max_rate.is_some());
         plan.max_silence = Some(self.shared.options.max_udp_silence);
         let model = Arc::clone(&self.model);
-        // The model is the client's: it tells the server's clock at a client's instant, which is what is asked here.
+        // The client's model converts a client's instant to the server's clock, which is the conversion required here.
         let peer_clock: PeerClock = Arc::new(move |client| {
             let model = (*model.lock().unwrap_or_else(PoisonError::into_inner))?;
             let ns = client.as_nanos().wrapping_add_signed(model.offset_at(client));
@@ -319,24 +319,24 @@ impl<'a> Session<'a> {
         Ok((plan, side))
     }
 
-    /// The load, until this end's streams have ended and the report is sent.
+    /// Supervises the load until this end's streams have ended and the report is sent.
     fn follow(&mut self, plan: &LoadPlan, side: &SideHandle) -> Result<(), MeasureError> {
-        let longest = plan.start + self.shared.options.max_duration + plan.grace;
-        let give_up = plan.end().unwrap_or(longest) + plan.grace * 3 + PEER_TIMEOUT;
+        let deadline = plan.start + self.shared.options.max_duration + plan.grace;
+        let give_up = plan.end().unwrap_or(deadline) + plan.grace * 3 + PEER_TIMEOUT;
         loop {
             let now = kernel::now();
-            if self.shared.registry.is_broken_off() {
+            if self.shared.registry.is_aborted() {
                 let reason = "the server is ending".to_owned();
                 let _ = self.writer.send(&Message::Failed { reason: reason.clone() });
                 return Err(MeasureError::Unsupported(reason));
             }
-            if now > longest {
+            if now > deadline {
                 side.stop.gently();
             }
             if now > give_up {
                 side.stop.at_once();
             }
-            let event = match self.inbox.recv_timeout(LOOK_EVERY) {
+            let event = match self.inbox.recv_timeout(POLL_INTERVAL) {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(self.closed("during the test")),
@@ -359,7 +359,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The counts of a load that broke, for the log; its threads end within one of their waits.
+    /// Collects the counts of a failed load for the log; its threads end within one of their waits.
     fn collect_rest(&mut self) {
         let give_up = kernel::now() + Duration::from_secs(2);
         while let Some(wait) = give_up.as_nanos().checked_sub(kernel::now().as_nanos()) {
@@ -379,7 +379,7 @@ impl<'a> Session<'a> {
             Message::Samples { stream, samples } => side.handle_samples(stream, &samples),
             Message::Interval(record) => side.handle_peer_interval(&record),
             Message::Sent { stream, datagrams } => side.handle_sent(stream, datagrams),
-            Message::Clock { model } => self.take_model(Some(model)),
+            Message::Clock { model } => self.set_model(Some(model)),
             Message::Stop => side.stop.gently(),
             Message::Unknown => {}
             Message::Bye => return Err(self.closed("during the test")),
@@ -409,7 +409,7 @@ impl<'a> Session<'a> {
         })))
     }
 
-    /// Answers clock exchanges until the client says goodbye; the reader does the answering.
+    /// Keeps the reader answering clock exchanges until the client ends the session.
     fn linger(&self) -> Result<(), MeasureError> {
         let deadline = kernel::now() + HANDSHAKE_TIMEOUT * 2;
         while let Ok(event) = self.next(deadline) {
@@ -422,8 +422,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn take_model(&self, value: Option<serde_json::Value>) {
-        // A model that cannot be read costs the one-way delay of this direction, nothing else.
+    fn set_model(&self, value: Option<serde_json::Value>) {
+        // An unreadable model only removes the one-way delay of this direction.
         if let Some(model) = value.and_then(|v| serde_json::from_value(v).ok()) {
             *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
         }
@@ -431,15 +431,15 @@ impl<'a> Session<'a> {
 
     fn next(&self, deadline: Instant) -> Result<SessionEvent, MeasureError> {
         loop {
-            if self.shared.registry.is_broken_off() {
+            if self.shared.registry.is_aborted() {
                 return Err(MeasureError::Unsupported("the server is ending".to_owned()));
             }
             let now = kernel::now();
             if now >= deadline {
-                let (peer, after) = (self.peer.to_string(), deadline.saturating_since(self.begun));
+                let (peer, after) = (self.peer.to_string(), deadline.saturating_since(self.started));
                 return Err(MeasureError::Silent { peer, after, during: "between acceptance and start" });
             }
-            match self.inbox.recv_timeout(deadline.saturating_since(now).min(LOOK_EVERY)) {
+            match self.inbox.recv_timeout(deadline.saturating_since(now).min(POLL_INTERVAL)) {
                 Ok(event) => return Ok(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(self.closed("between acceptance and start")),
@@ -451,7 +451,7 @@ impl<'a> Session<'a> {
         MeasureError::Closed { peer: self.peer.to_string(), during }
     }
 
-    /// Ends the connection and logs the session in one line.
+    /// Closes the connection and logs the session in one line.
     fn close(&self, outcome: &Result<(), MeasureError>) {
         self.writer.shutdown();
         let bytes = |d, r| self.sides.iter().find(|s| s.direction == d && s.role == r).map_or(0, |s| s.totals.bytes);
@@ -465,7 +465,7 @@ impl<'a> Session<'a> {
             received_rate = %rate(&self.sides, Direction::Up, Role::Receiver),
             sent_bytes = bytes(Direction::Down, Role::Sender),
             sent_rate = %rate(&self.sides, Direction::Down, Role::Sender),
-            lasted_s = kernel::now().saturating_since(self.begun).as_secs_f64(),
+            lasted_s = kernel::now().saturating_since(self.started).as_secs_f64(),
             outcome = error.as_deref().unwrap_or("complete"),
             "session"
         );

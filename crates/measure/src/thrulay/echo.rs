@@ -1,4 +1,4 @@
-//! The server's part of a TCP test: takes blocks, sends the first 16 bytes of each back.
+//! Server of a TCP test: it receives blocks and echoes the first 16 bytes of each.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -7,36 +7,37 @@ use kernel::{KernelError, Received};
 use units::{Bytes, Instant, Rate};
 use wire::HeaderScanner;
 
-use super::text::is_hang_up;
+use super::text::is_disconnect;
 
-/// Most bytes taken in one read.
-const READ: usize = 256 << 10;
+/// Maximum bytes of one read.
+const READ_BYTES_MAX: usize = 256 << 10;
 
-/// Unsent echoes beyond which no more is read: a client that leaves its echoes unread stalls its own test only. With one
-/// read of the smallest blocks on top, a session never holds more than `BACKLOG + READ` bytes of them.
-const BACKLOG: usize = 64 << 10;
+/// Unsent echo bytes at which the server stops reading: a client that leaves its echoes unread stalls only its own
+/// test. With one further read of the smallest blocks, a session holds at most `ECHO_BACKLOG_MAX + READ_BYTES_MAX`
+/// bytes of echoes.
+const ECHO_BACKLOG_MAX: usize = 64 << 10;
 
-/// How often an idle session looks whether it must end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which an idle session checks its limits.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Pause while the client's window or the rate ceiling forbids to go on: waiting for the socket would return at once, as
-/// there is something to read.
+/// Pause while the client's window or the rate limit forbids progress: a wait for the socket would return at once
+/// because unread data is available.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What a session may use.
+/// Limits of a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// How long nothing may move.
-    pub(super) patience: Duration,
-    /// End of the session, whatever happens.
+    /// Maximum time without progress.
+    pub(super) stall_timeout: Duration,
+    /// Unconditional end of the session.
     pub(super) until: Instant,
-    /// Ceiling of the rate, kept by reading no faster.
+    /// Rate limit, enforced by the rate of reading.
     pub(super) rate: Option<Rate>,
 }
 
-/// Why a session ended before its client ended it.
+/// Reason why the server ended a session.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum SessionError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
     #[error("nothing moved for {} s", .0.as_secs())]
@@ -47,7 +48,7 @@ pub(super) enum Broken {
     Ending,
 }
 
-/// What a session moved.
+/// Counts of a session.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) bytes: u64,
@@ -64,7 +65,7 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// Bytes over the time from the first to the last.
+    /// Mean rate between the first and the last byte.
     pub(super) fn rate(&self) -> Rate {
         let duration = self.first.zip(self.last).map_or(Duration::ZERO, |(f, l)| l.saturating_since(f));
         Rate::of(Bytes::new(self.bytes), duration)
@@ -80,17 +81,17 @@ struct Echo<'a> {
     buffer: Vec<u8>,
     echoes: Vec<u8>,
     tally: Tally,
-    begun: Instant,
-    moved: Instant,
+    started: Instant,
+    last_progress: Instant,
 }
 
-/// Serves until the client ends the connection or a limit is reached. Returns what was received in either case.
+/// Serves until the client ends the connection or a limit is reached. Returns the counts in both cases.
 pub(super) fn run(
     socket: &TcpStream,
     block: Bytes,
     limits: Limits,
     is_ending: &dyn Fn() -> bool,
-) -> (Tally, Result<(), Broken>) {
+) -> (Tally, Result<(), SessionError>) {
     let now = kernel::now();
     let mut echo = Echo {
         socket,
@@ -98,74 +99,74 @@ pub(super) fn run(
         is_ending,
         scanner: HeaderScanner::new(block.as_u64()),
         block: block.as_u64().max(1),
-        buffer: vec![0; READ],
+        buffer: vec![0; READ_BYTES_MAX],
         echoes: Vec::new(),
         tally: Tally::default(),
-        begun: now,
-        moved: now,
+        started: now,
+        last_progress: now,
     };
     let outcome = match echo.serve() {
-        // The client has what it wants; its unread echoes make its close a reset.
-        Err(Broken::Kernel(e)) if is_hang_up(&e) => Ok(()),
+        // The client has finished; its unread echoes make its close a reset.
+        Err(SessionError::Kernel(e)) if is_disconnect(&e) => Ok(()),
         other => other,
     };
     (echo.tally, outcome)
 }
 
 impl Echo<'_> {
-    fn serve(&mut self) -> Result<(), Broken> {
+    fn serve(&mut self) -> Result<(), SessionError> {
         loop {
             let now = kernel::now();
             self.check(now)?;
             self.send_echoes(now)?;
-            if self.echoes.len() >= BACKLOG {
+            if self.echoes.len() >= ECHO_BACKLOG_MAX {
                 kernel::sleep_for(PAUSE);
                 continue;
             }
             if self.is_above_ceiling(now) {
-                // This end holds the client back: it is not to blame for the silence.
-                self.moved = now;
+                // The rate limit delays the client: its silence is no stall.
+                self.last_progress = now;
                 kernel::sleep_for(PAUSE);
                 continue;
             }
             match kernel::read_some(self.socket, &mut self.buffer)? {
-                Received::Bytes(n) => self.take(n, now),
+                Received::Bytes(n) => self.handle_data(n, now),
                 Received::End => return self.flush(),
                 Received::Nothing => {
-                    kernel::wait(self.socket, !self.echoes.is_empty(), LOOK_EVERY)?;
+                    kernel::wait(self.socket, !self.echoes.is_empty(), POLL_INTERVAL)?;
                 }
             }
         }
     }
 
-    fn check(&self, now: Instant) -> Result<(), Broken> {
+    fn check(&self, now: Instant) -> Result<(), SessionError> {
         if (self.is_ending)() {
-            return Err(Broken::Ending);
+            return Err(SessionError::Ending);
         }
         if now >= self.limits.until {
-            return Err(Broken::TooLong);
+            return Err(SessionError::TooLong);
         }
-        if now.saturating_since(self.moved) > self.limits.patience {
-            return Err(Broken::Stalled(self.limits.patience));
+        if now.saturating_since(self.last_progress) > self.limits.stall_timeout {
+            return Err(SessionError::Stalled(self.limits.stall_timeout));
         }
         Ok(())
     }
 
-    /// Whether more was read than the ceiling allows by now; one read may go ahead of it.
+    /// Whether the bytes read exceed the rate limit; one read may precede it.
     fn is_above_ceiling(&self, now: Instant) -> bool {
-        let elapsed = now.saturating_since(self.begun).as_nanos();
+        let elapsed = now.saturating_since(self.started).as_nanos();
         self.limits.rate.is_some_and(|r| {
             u128::from(self.tally.bytes) * 8 * 1_000_000_000 > u128::from(r.as_bps()).saturating_mul(elapsed)
         })
     }
 
-    fn take(&mut self, n: usize, now: Instant) {
+    fn handle_data(&mut self, n: usize, now: Instant) {
         let echoes = &mut self.echoes;
         self.scanner.feed(&self.buffer[..n], |header| echoes.extend_from_slice(header));
         self.tally.count(n as u64);
-        // Whole ones, as thrulayd counts: the last may be cut.
+        // Whole blocks, the count of thrulayd: the last block may be incomplete.
         self.tally.blocks = self.tally.bytes / self.block;
-        self.moved = now;
+        self.last_progress = now;
     }
 
     fn send_echoes(&mut self, now: Instant) -> Result<(), KernelError> {
@@ -173,13 +174,13 @@ impl Echo<'_> {
             && let Received::Bytes(n) = kernel::send_some(self.socket, &self.echoes, false)?
         {
             self.echoes.drain(..n);
-            self.moved = now;
+            self.last_progress = now;
         }
         Ok(())
     }
 
-    /// The client sends no more, but may still read: its last echoes go out before this end closes too.
-    fn flush(&mut self) -> Result<(), Broken> {
+    /// Sends the last echoes after the client has closed its sending direction, before this end closes.
+    fn flush(&mut self) -> Result<(), SessionError> {
         loop {
             let now = kernel::now();
             self.check(now)?;
@@ -200,14 +201,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_is_cut_is_not_counted() {
+    fn an_incomplete_block_is_not_counted() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
         client.write_all(&[0; 2500]).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        let limits =
-            Limits { until: kernel::now() + Duration::from_secs(60), patience: Duration::from_secs(60), rate: None };
+        let limits = Limits {
+            until: kernel::now() + Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(60),
+            rate: None,
+        };
         let (tally, outcome) = run(&server, Bytes::new(1000), limits, &|| false);
         assert!(outcome.is_ok());
         assert_eq!((tally.bytes, tally.blocks), (2500, 2));

@@ -1,4 +1,4 @@
-//! A load under way without a control connection that would tell how the server fares.
+//! Supervision of a load without a control connection that reports the state of the server.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use wire::EndSide;
 use crate::load::{LoadPlan, Side, SideEvent, SideHandle, Stream};
 use crate::{MeasureError, PEER_TIMEOUT};
 
-/// How often a stop by the user and the server are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the server is checked and a stop by the user is detected.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What tells that the server is still there.
+/// Evidence that the server is alive.
 #[derive(Clone, Copy)]
 pub(super) enum Watch<'a> {
-    /// TCP acknowledges bytes.
+    /// TCP acknowledges data.
     Progress,
-    /// Nothing happens on the connection over which a UDP test was agreed.
+    /// The connection on which a UDP test was agreed stays open and silent.
     Control(&'a TcpStream),
 }
 
-/// What the load told until it ended.
+/// Result of the load.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) sender: Option<EndSide>,
     pub(super) warnings: Vec<String>,
-    /// Highest rate of an interval.
+    /// Maximum rate of an interval.
     pub(super) best: Rate,
     pub(super) failure: Option<String>,
     pub(super) stopped: bool,
     pub(super) memory: Memory,
 }
 
-/// Starts the load and follows it to its end.
+/// Starts the load and supervises it until its end.
 pub(super) fn run(
     plan: &LoadPlan,
     streams: Vec<Stream>,
@@ -47,7 +47,7 @@ pub(super) fn run(
 ) -> Result<Outcome, MeasureError> {
     let memory = Memory { client_rss_start_bytes: kernel::resident_bytes(), ..Memory::default() };
     let (outbox, inbox) = mpsc::channel();
-    // There is no peer clock to convert, and no sample of the peer that would need it.
+    // Without clock exchanges the peer's clock cannot be converted; no report of the peer needs it.
     let side = Side::start(plan, End::Client, streams, Arc::new(|_| None), move |e| {
         let _ = outbox.send(e);
     })?;
@@ -59,10 +59,10 @@ pub(super) fn run(
         interrupted,
         plan,
         give_up: plan.end().map(|e| e + plan.grace * 3 + PEER_TIMEOUT),
-        moved: plan.start,
+        last_progress: plan.start,
         got: Outcome { memory, ..Outcome::default() },
     };
-    follow.until_the_end();
+    follow.run_to_end();
     follow.got.memory.client_rss_end_bytes = kernel::resident_bytes();
     Ok(follow.got)
 }
@@ -75,17 +75,17 @@ struct Follow<'a> {
     interrupted: &'a dyn Fn() -> usize,
     plan: &'a LoadPlan,
     give_up: Option<Instant>,
-    moved: Instant,
+    last_progress: Instant,
     got: Outcome,
 }
 
 impl Follow<'_> {
-    fn until_the_end(&mut self) {
+    fn run_to_end(&mut self) {
         loop {
-            self.heed_user();
+            self.handle_user_stop();
             self.check_time();
             self.check_server();
-            match self.inbox.recv_timeout(LOOK_EVERY) {
+            match self.inbox.recv_timeout(POLL_INTERVAL) {
                 Ok(SideEvent::Interval(record)) => self.handle_interval(*record),
                 Ok(SideEvent::Failed { stream, reason }) => self.fail(format!("stream {stream}: {reason}")),
                 Ok(SideEvent::Finished { sides, warnings }) => {
@@ -93,21 +93,22 @@ impl Follow<'_> {
                     self.got.warnings = warnings;
                     return;
                 }
-                // Only receivers take samples, and this end has none; how much was sent is told with the end.
+                // This end has no receiver, which alone takes samples; the final record contains the number of sent
+                // datagrams.
                 Ok(SideEvent::Samples { .. } | SideEvent::Sent { .. }) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.fail("the load's threads ended".to_owned()),
             }
         }
     }
 
-    fn heed_user(&mut self) {
-        let asked = (self.interrupted)();
-        if asked > 0 && !self.got.stopped {
+    fn handle_user_stop(&mut self) {
+        let stop_requests = (self.interrupted)();
+        if stop_requests > 0 && !self.got.stopped {
             self.got.stopped = true;
             self.side.stop.gently();
             self.give_up = Some(kernel::now() + self.plan.grace * 3);
         }
-        if asked >= 2 {
+        if stop_requests >= 2 {
             self.side.stop.at_once();
         }
     }
@@ -125,25 +126,25 @@ impl Follow<'_> {
         }
         let failure = match self.watch {
             Watch::Progress => self.stall(),
-            Watch::Control(control) => disturbance(control),
+            Watch::Control(control) => premature_end(control),
         };
         if let Some(reason) = failure {
             self.fail(reason);
         }
     }
 
-    /// A server that reads no more keeps its connections open: only progress tells. It shows once an interval.
+    /// A stalled server keeps its connections open, so only progress counts. Progress is known once per interval.
     fn stall(&self) -> Option<String> {
         let now = kernel::now();
         let is_late = self.plan.end().is_some_and(|e| now > e);
-        let patience = self.plan.interval * 2 + if is_late { self.plan.grace } else { PEER_TIMEOUT };
-        (now.saturating_since(self.moved) > patience)
-            .then(|| format!("the server took no data for {:.1} s", patience.as_secs_f64()))
+        let stall_timeout = self.plan.interval * 2 + if is_late { self.plan.grace } else { PEER_TIMEOUT };
+        (now.saturating_since(self.last_progress) > stall_timeout)
+            .then(|| format!("the server took no data for {:.1} s", stall_timeout.as_secs_f64()))
     }
 
     fn handle_interval(&mut self, record: IntervalRecord) {
         if record.bytes > 0 {
-            self.moved = kernel::now();
+            self.last_progress = kernel::now();
         }
         self.got.best = self.got.best.max(Rate::from_bps(record.throughput_bps));
         (self.observe)(&Record::Interval(record));
@@ -155,8 +156,8 @@ impl Follow<'_> {
     }
 }
 
-/// The server says nothing before it is asked; whatever it does earlier is its end.
-fn disturbance(control: &TcpStream) -> Option<String> {
+/// The server sends nothing before the request for its report; any earlier event is its end.
+fn premature_end(control: &TcpStream) -> Option<String> {
     match kernel::read_some(control, &mut [0; 64]) {
         Ok(Received::Nothing) => None,
         Ok(Received::End) => Some("the server closed the connection during the test".to_owned()),

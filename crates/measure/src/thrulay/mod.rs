@@ -1,7 +1,7 @@
-//! thrulay version 2 in both roles, TCP and UDP: tests with thrulayd and with the clients of its time.
+//! thrulay version 2 as client and server, over TCP and UDP: tests with thrulayd and with thrulay clients.
 //!
-//! What the texts mean is in [`wire::thrulay`]; the reference is its sections 1.2 and 1.6. The protocol has no control
-//! channel beside the data: the server reports nothing of a TCP test, and of a UDP test only a text at its end.
+//! [`wire::thrulay`] encodes the texts; sections 1.2 and 1.6 of its reference specify them. The protocol has no control
+//! channel besides the data: the server reports nothing about a TCP test, and only a final text about a UDP test.
 
 mod echo;
 mod follow;
@@ -14,7 +14,7 @@ mod text;
 mod udp_test;
 
 pub(crate) use serve::serve;
-pub(crate) use text::is_hang_up;
+pub(crate) use text::is_disconnect;
 
 use std::net::SocketAddr;
 
@@ -26,10 +26,10 @@ use crate::client::ClientOptions;
 /// Name of the protocol in records and logs.
 const PROTOCOL: &str = "thrulay/2";
 
-/// Runs the test of `options` against the thrulay server at `target`, which closed on the native hello.
+/// Runs the test of `options` with the thrulay server at `target`, which closed the connection after the native hello.
 ///
 /// # Errors
-/// The plan asks for what thrulay cannot do, or the test could not begin.
+/// thrulay does not support the plan, or the test could not start.
 pub(crate) fn run_test(
     options: &ClientOptions,
     target: SocketAddr,

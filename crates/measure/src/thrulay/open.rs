@@ -1,4 +1,4 @@
-//! The client's connections of a TCP test: one for each stream, each with its own proposal.
+//! Client connections of a TCP test: one for each stream, each with its own proposal.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -12,10 +12,10 @@ use crate::control::HANDSHAKE_TIMEOUT;
 use crate::load::{StreamSocket, share_of};
 use crate::{MeasureError, PEER_TIMEOUT, data};
 
-/// Window proposed when the user gave none (thrulay's default): the protocol has no word for autotuning.
+/// Window in bytes proposed without a user setting (the default of thrulay): the protocol cannot request autotuning.
 pub(super) const DEFAULT_WINDOW: Bytes = Bytes::new(4 << 20);
 
-/// An agreed connection.
+/// A connection with agreed terms.
 struct Link {
     socket: TcpStream,
     terms: TcpTerms,
@@ -29,7 +29,7 @@ pub(super) struct Links {
     pub(super) starts: Vec<StreamStart>,
 }
 
-/// Opens all connections at once: on a long path each costs three round trips.
+/// Opens all connections in parallel: on a long path each takes three round trips.
 ///
 /// # Errors
 /// A connection failed, or the server grants the streams of one test different terms.
@@ -46,8 +46,8 @@ pub(super) fn open_all(options: &ClientOptions, target: SocketAddr) -> Result<Li
     let Some(terms) = all.first().map(|l| l.terms) else {
         return Err(MeasureError::protocol("client", "no stream"));
     };
-    // The stream's data is cut into blocks of the length that the server answered; the whole test has one (thrulay too
-    // gives up here).
+    // The server's block size divides the data of all streams, so the test needs a single size. thrulay rejects
+    // different sizes too.
     if all.iter().any(|l| l.terms.block != terms.block) {
         return Err(MeasureError::protocol(target, "it grants the streams of one test different block sizes"));
     }
@@ -75,8 +75,8 @@ fn open(options: &ClientOptions, target: SocketAddr) -> Result<Link, MeasureErro
     let peer = target.to_string();
     let socket = greet(options, target, &data::options(plan, End::Client, Direction::Up))?;
     let window = plan.window_bytes.map_or(DEFAULT_WINDOW, Bytes::new);
-    let asked = TcpTerms { window, block: Bytes::new(plan.block_bytes) };
-    text::send(&socket, &peer, &asked.proposal().encode())?;
+    let requested = TcpTerms { window, block: Bytes::new(plan.block_bytes) };
+    text::send(&socket, &peer, &requested.proposal().encode())?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
     let terms = text::read(&socket, &peer, deadline, "when a TCP test was proposed", parse_tcp_response)?;
     kernel::set_user_timeout(&socket, PEER_TIMEOUT);
@@ -84,7 +84,7 @@ fn open(options: &ClientOptions, target: SocketAddr) -> Result<Link, MeasureErro
 }
 
 fn describe(link: &Link, plan: &TestPlan, stream: u32, target: SocketAddr) -> Result<StreamStart, MeasureError> {
-    // The server tells the smaller of its two buffers.
+    // The server reports the smaller of its two buffers.
     let window = link.terms.window.as_u64();
     let requested_bytes = Some(plan.window_bytes.unwrap_or(DEFAULT_WINDOW.as_u64()));
     let server = BufferGrant { requested_bytes, send_bytes: window, receive_bytes: window };

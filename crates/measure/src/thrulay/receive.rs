@@ -1,4 +1,4 @@
-//! The server's part of a UDP test: counts datagrams, and says at the end what it saw.
+//! Server of a UDP test: counts datagrams and reports the counts at the end.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -12,45 +12,46 @@ use wire::thrulay::{DelayQuantiles, ThrulayDatagram, UdpReport, UdpTerms, parse_
 use super::echo::Tally;
 use crate::MeasureError;
 
-/// Ports tried, as many as thrulay tries.
-const PORTS: u16 = 1000;
+/// Number of UDP ports tried, the value of thrulay.
+const PORTS_MAX: u16 = 1000;
 
-/// Receive buffer of the socket (thrulay's).
-const BUFFER: Bytes = Bytes::new(4 << 20);
+/// Size of the socket's receive buffer, the value of thrulay.
+const BUFFER_BYTES: Bytes = Bytes::new(4 << 20);
 
-/// How long one look at the UDP socket waits; between two of them the control connection is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Maximum wait on the UDP socket between two checks of the control connection.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Room for 32 datagrams as far as they are looked at: the header. The rest is filler.
-const BATCH: usize = 32 * 64;
+/// Buffer for the headers of 32 datagrams; the rest of a datagram is filler.
+const BATCH_BYTES: usize = 32 * 64;
 
-/// Longest emptying of the socket after the client said that it had sent all.
-const DRAIN: Duration = Duration::from_secs(1);
+/// Maximum time to empty the socket after the client has reported the end of its transmission.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The first free UDP port above the server's own: thrulay's ports are 5003 and up, and 5003 is for native tests.
+/// Binds the first free UDP port above the server's own port: thrulay uses ports from 5003 on, and native tests use
+/// 5003.
 pub(super) fn bind(mut local: SocketAddr, server_port: u16) -> Option<(UdpSocket, u16)> {
-    (1..=PORTS).find_map(|n| {
+    (1..=PORTS_MAX).find_map(|n| {
         let port = server_port.checked_add(n)?;
         local.set_port(port);
-        Some((kernel::udp_socket(local, false, BUFFER, None).ok()?, port))
+        Some((kernel::udp_socket(local, false, BUFFER_BYTES, None).ok()?, port))
     })
 }
 
-/// A UDP test under way.
+/// A running UDP test.
 pub(super) struct Reception {
     socket: UdpSocket,
     terms: UdpTerms,
     buffer: Bytes,
     tracker: SequenceTracker,
     delays: SignedDelays,
-    /// Copies of datagrams; the tracker tells its own count only when it ends.
+    /// Copies of datagrams; the tracker returns its own count only at the end.
     duplicates: u64,
     tally: Tally,
 }
 
 impl Reception {
     pub(super) fn new(socket: UdpSocket, terms: UdpTerms) -> Result<Self, KernelError> {
-        socket.set_read_timeout(Some(LOOK_EVERY)).map_err(|e| KernelError::new(Op::Receive, "udp", e))?;
+        socket.set_read_timeout(Some(POLL_INTERVAL)).map_err(|e| KernelError::new(Op::Receive, "udp", e))?;
         Ok(Self {
             buffer: kernel::buffers(&socket)?.receive,
             tracker: SequenceTracker::new(terms.packets),
@@ -62,48 +63,48 @@ impl Reception {
         })
     }
 
-    /// What was received so far; a block is a datagram.
+    /// Counts up to now; a block is a datagram.
     pub(super) fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Receives until the client tells on `control` how many packets it sent, and returns that number.
+    /// Receives until the client reports on `control` how many packets it sent, and returns that number.
     ///
-    /// It ends without that at `until`, or when no datagram came for the patience behind it: a seat is not held for nothing. A client
-    /// whose path loses all has that long to say that it is done.
+    /// The reception fails at `until`, or when no datagram arrives for the stall timeout, which frees the session. A
+    /// client whose path loses all datagrams must report the end within that timeout.
     pub(super) fn receive(
         &mut self,
         control: &TcpStream,
         peer: SocketAddr,
-        (until, patience): (Instant, Duration),
+        (until, stall_timeout): (Instant, Duration),
         is_ending: &dyn Fn() -> bool,
     ) -> Result<u64, MeasureError> {
-        let begin = kernel::now();
-        let mut moved = begin;
-        let (mut got, mut chunk, mut next_look) = (Vec::new(), [0; 256], begin);
-        let mut datagrams = vec![0; BATCH];
+        let start = kernel::now();
+        let mut last_arrival = start;
+        let (mut got, mut chunk, mut next_check) = (Vec::new(), [0; 256], start);
+        let mut datagrams = vec![0; BATCH_BYTES];
         loop {
             let before = self.tally.blocks;
-            self.take_batch(&mut datagrams)?;
+            self.receive_batch(&mut datagrams)?;
             let now = kernel::now();
             if self.tally.blocks > before {
-                moved = now;
+                last_arrival = now;
             }
-            if now < next_look {
+            if now < next_check {
                 continue;
             }
-            next_look = now + LOOK_EVERY;
+            next_check = now + POLL_INTERVAL;
             if is_ending() {
                 return Err(MeasureError::Unsupported("the server is ending".to_owned()));
             }
             if now >= until {
-                let (peer, after) = (peer.to_string(), until.saturating_since(begin));
+                let (peer, after) = (peer.to_string(), until.saturating_since(start));
                 return Err(MeasureError::Silent { peer, after, during: "about the end of its UDP test" });
             }
-            if now.saturating_since(moved) > patience {
+            if now.saturating_since(last_arrival) > stall_timeout {
                 return Err(MeasureError::Silent {
                     peer: peer.to_string(),
-                    after: patience,
+                    after: stall_timeout,
                     during: "during its UDP test",
                 });
             }
@@ -121,19 +122,19 @@ impl Reception {
         }
     }
 
-    /// Takes what waits in the socket. The client has waited a second for what is under way.
+    /// Receives the datagrams in the socket buffer. The client has waited 1 s for datagrams in flight.
     fn drain(&mut self, datagrams: &mut [u8]) -> Result<(), KernelError> {
         self.socket.set_nonblocking(true).map_err(|e| KernelError::new(Op::Receive, "udp", e))?;
-        let give_up = kernel::now() + DRAIN;
-        while self.take_batch(datagrams)? > 0 && kernel::now() < give_up {}
+        let give_up = kernel::now() + DRAIN_TIME_MAX;
+        while self.receive_batch(datagrams)? > 0 && kernel::now() < give_up {}
         Ok(())
     }
 
-    fn take_batch(&mut self, datagrams: &mut [u8]) -> Result<usize, KernelError> {
+    fn receive_batch(&mut self, datagrams: &mut [u8]) -> Result<usize, KernelError> {
         let Self { socket, terms, tracker, delays, duplicates, tally, .. } = self;
         kernel::recv_batch(socket, datagrams, |d| {
-            let Some((header, arrived_ns)) = ours(&d, terms) else { return };
-            // A time before 1970 says nothing of a delay, and the packet arrived all the same.
+            let Some((header, arrived_ns)) = decode(&d, terms) else { return };
+            // A time before 1970 yields no delay, but the packet counts as received.
             let sent_ns = header.sent.to_unix_nanos();
             let sent = Instant::from_nanos(sent_ns.unwrap_or(arrived_ns));
             match tracker.handle(header.sequence, sent, Instant::from_nanos(arrived_ns)) {
@@ -150,7 +151,7 @@ impl Reception {
         })
     }
 
-    /// The report, with counts and quantiles as thrulayd -v gives them.
+    /// Report with the counts and quantiles of thrulayd -v.
     pub(super) fn report(&mut self, sent: u64) -> String {
         let tracker = std::mem::replace(&mut self.tracker, SequenceTracker::new(0));
         let received = tracker.received() + self.duplicates;
@@ -177,13 +178,13 @@ impl Reception {
     }
 }
 
-/// The header of a datagram of this test, and when it arrived by the wall clock.
-fn ours(d: &UdpReceived<'_>, terms: &UdpTerms) -> Option<(ThrulayDatagram, u64)> {
+/// Header of a datagram of this test, and its arrival time by the wall clock.
+fn decode(d: &UdpReceived<'_>, terms: &UdpTerms) -> Option<(ThrulayDatagram, u64)> {
     let header = ThrulayDatagram::decode(d.data).filter(|h| h.nonce == terms.nonce)?;
     Some((header, d.realtime_ns.unwrap_or_else(wall_clock_ns)))
 }
 
-/// Nanoseconds since 1970: thrulay's datagrams carry the time of day.
+/// Wall clock in nanoseconds since 1970, the time base of thrulay's datagrams.
 pub(super) fn wall_clock_ns() -> u64 {
     let (seconds, nanos) = kernel::utc_seconds();
     seconds * 1_000_000_000 + u64::from(nanos)

@@ -1,4 +1,4 @@
-//! What can be said at the end without the server's view.
+//! Records of a test without the server's counts.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) fn start_record(
     })
 }
 
-/// The notes that every test with a thrulay server needs.
+/// Notes of every test with a thrulay server.
 pub(super) fn common_notes() -> Vec<String> {
     vec![
         "the server speaks thrulay version 2: its settings, CPU and memory are not known".to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn common_notes() -> Vec<String> {
     ]
 }
 
-/// One end's view with nothing in it.
+/// Totals of an end without data.
 pub(super) fn empty_side(role: Role) -> EndSide {
     EndSide {
         direction: Direction::Up,
@@ -67,7 +67,7 @@ pub(super) fn empty_side(role: Role) -> EndSide {
     }
 }
 
-/// What an end counted, as totals.
+/// Totals of the bytes that an end counted.
 pub(super) fn totals(bytes: u64, duration: Duration, cpu: Duration) -> EndTotals {
     EndTotals {
         bytes,
@@ -80,14 +80,14 @@ pub(super) fn totals(bytes: u64, duration: Duration, cpu: Duration) -> EndTotals
     }
 }
 
-/// The receiver as the echoes tell of it: an echoed block counts as received (thrulay's goodput).
+/// Receiver totals derived from the echoes: an echoed block counts as received (the goodput of thrulay).
 pub(super) fn echoed(sender: &EndSide, block: Bytes) -> EndSide {
     let streams: Vec<SideStream> = sender
         .streams
         .iter()
         .map(|s| SideStream {
             stream: s.stream,
-            // The last block of a stream may be shorter than the others.
+            // The last block of a stream may be shorter.
             bytes: s.blocks.saturating_mul(block.as_u64()).min(s.bytes),
             blocks: s.blocks,
             ..SideStream::default()
@@ -98,26 +98,27 @@ pub(super) fn echoed(sender: &EndSide, block: Bytes) -> EndSide {
     EndSide { totals: totals(bytes, duration, Duration::ZERO), streams, ..empty_side(Role::Receiver) }
 }
 
-/// Sets what is said of the agreement in each direction, in place of what native counts would say.
+/// Replaces the agreement of the counts in each direction, which native counts would determine.
 ///
-/// `doubt` is why the ends cannot be compared or do not agree; without it they do.
-pub(super) fn settle_agreement(end: &mut EndRecord, doubt: Option<String>) {
+/// `mismatch` is the reason why the counts of the ends differ or cannot be compared; `None` if they agree.
+pub(super) fn set_agreement(end: &mut EndRecord, mismatch: Option<String>) {
     for direction in &mut end.directions {
-        direction.agreement.agree = doubt.is_none();
-        if let Some(before) = std::mem::replace(&mut direction.agreement.explanation, doubt.clone()) {
+        direction.agreement.agree = mismatch.is_none();
+        if let Some(before) = std::mem::replace(&mut direction.agreement.explanation, mismatch.clone()) {
             end.warnings.retain(|w| *w != before);
         }
     }
-    end.warnings.extend(doubt);
+    end.warnings.extend(mismatch);
 }
 
-/// What the server's report says of `sent` datagrams. Its counts if it gives them, else what follows from its shares.
+/// Datagram summary for `sent` datagrams from the server's report: its counts if present, else counts derived from its
+/// shares.
 pub(super) fn datagrams(report: &ReadReport, sent: u64) -> UdpSummary {
     let ratio = |r: Option<Reported>| match r {
         Some(Reported::Value(percent)) => (percent / 100.0).clamp(0.0, 1.0),
         Some(Reported::Infinite | Reported::Undefined) | None => 0.0,
     };
-    // `as` saturates; shares are between 0 and 1.
+    // `as` saturates; the shares are between 0 and 1.
     let part = |share: f64, whole: u64| (share * whole as f64).round() as u64;
     let loss = ratio(report.loss_percent);
     let received = report.unique.unwrap_or_else(|| sent - part(loss, sent)).min(sent);
@@ -125,7 +126,7 @@ pub(super) fn datagrams(report: &ReadReport, sent: u64) -> UdpSummary {
     let copies = ratio(report.duplication_percent);
     let duplicates = match (report.received, report.unique) {
         (Some(all), Some(unique)) => all.saturating_sub(unique),
-        // The share is of all that arrived, copies included.
+        // The share refers to all arrivals, copies included.
         _ if copies < 1.0 => (received as f64 * copies / (1.0 - copies)).round() as u64,
         _ => 0,
     };
@@ -149,18 +150,18 @@ pub(super) fn datagrams(report: &ReadReport, sent: u64) -> UdpSummary {
     }
 }
 
-/// What the server says of the delay, with what it is worth; `None` when it says nothing.
+/// Note on the delay that the server reports, with its limits; `None` if the server reports none.
 pub(super) fn delay_note(report: &ReadReport) -> Option<String> {
     let (delay, jitter) = (report.delay_ms?, report.jitter_ms?);
     Some(format!(
         "the server reports a median one-way delay of {}, which contains the unknown offset of the two clocks, and a \
          spread of its quartiles of {}, which does not (jitter in thrulay's sense, not that of RFC 3550)",
-        in_words(delay),
-        in_words(jitter)
+        format_reported(delay),
+        format_reported(jitter)
     ))
 }
 
-fn in_words(reported: Reported) -> String {
+fn format_reported(reported: Reported) -> String {
     match reported {
         Reported::Value(ms) => format!("{ms:.3} ms"),
         Reported::Infinite => "infinity (too many packets were lost)".to_owned(),
@@ -172,10 +173,10 @@ pub(super) fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Buffers of a socket as the kernel granted them.
-pub(super) fn buffers(socket: &impl std::os::fd::AsFd, asked: Option<u64>) -> Result<BufferGrant, MeasureError> {
+/// Buffer sizes of a socket as granted by the kernel.
+pub(super) fn buffers(socket: &impl std::os::fd::AsFd, requested: Option<u64>) -> Result<BufferGrant, MeasureError> {
     let b = kernel::buffers(socket)?;
-    Ok(BufferGrant { requested_bytes: asked, send_bytes: b.send.as_u64(), receive_bytes: b.receive.as_u64() })
+    Ok(BufferGrant { requested_bytes: requested, send_bytes: b.send.as_u64(), receive_bytes: b.receive.as_u64() })
 }
 
 #[cfg(test)]
@@ -184,7 +185,7 @@ mod tests {
     use wire::thrulay::read_report;
 
     #[test]
-    fn counts_follow_from_shares_when_the_server_gives_no_counts() {
+    fn counts_are_derived_from_shares_without_reported_counts() {
         let text = b"Delay:\t\t 5.250ms\nLoss:\t\t 10.000%\nJitter:\t\t 0.125ms\nDuplication:\t 10.000%\nReordering:\t 5.000%\n";
         let u = datagrams(&read_report(text), 1000);
         assert_eq!((u.sent, u.received, u.lost, u.duplicates, u.reordered), (1000, 900, 100, 100, 45));
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_makes_no_sense_is_kept_within_what_was_sent() {
+    fn an_inconsistent_report_is_limited_to_the_sent_datagrams() {
         for text in [
             "Server received 99 total packets\nServer received 98 unique packets\nLoss: -50%\n",
             "Loss:\t inf%\nDuplication:\t 100.000%\nReordering: nan%\n",

@@ -1,4 +1,4 @@
-//! A TCP test with a thrulay server: the native sender, and what is left of the records without the server's view.
+//! TCP test with a thrulay server: the native sender, and records without the server's counts.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) fn run(
     interrupted: &dyn Fn() -> usize,
 ) -> Result<EndRecord, MeasureError> {
     let links = open::open_all(options, target)?;
-    // Before the load the smallest round trip of a connection is that of its handshake or of the proposal.
+    // Before the load, the minimum round trip of a connection is that of its handshake or of the proposal.
     let states = links.sockets.iter().filter_map(|s| kernel::tcp_state(&s.socket).ok()?.min_rtt_ns);
     let baseline = states.min().map(Duration::from_nanos);
     let notes = notes(options, &links);
@@ -39,12 +39,12 @@ pub(super) fn run(
         failure.or_else(|| if stopped { None } else { unconfirmed(&sender, &receiver, &start.plan, plan.grace) });
     let got = Gathered::without_control(baseline, best, sender, receiver).ended(failure, stopped, warnings, memory);
     let mut end = end_record(options, &start, &got);
-    summary::settle_agreement(&mut end, Some(explanation));
+    summary::set_agreement(&mut end, Some(explanation));
     observe(&Record::End(end.clone()));
     Ok(end)
 }
 
-/// What the older protocol costs, and what the server changed.
+/// Notes on the limits of the older protocol and on the terms that the server changed.
 fn notes(options: &ClientOptions, links: &Links) -> Vec<String> {
     let mut notes = summary::common_notes();
     notes.push(
@@ -52,9 +52,9 @@ fn notes(options: &ClientOptions, links: &Links) -> Vec<String> {
          receiver's application stage and the ramp-up are missing"
             .to_owned(),
     );
-    let (asked, granted) = (Bytes::new(options.plan.block_bytes), links.terms.block);
-    if asked != granted {
-        notes.push(format!("the server takes blocks of {granted} instead of {asked}"));
+    let (requested, granted) = (Bytes::new(options.plan.block_bytes), links.terms.block);
+    if requested != granted {
+        notes.push(format!("the server takes blocks of {granted} instead of {requested}"));
     }
     let window = links.terms.window;
     match options.plan.window_bytes.map(Bytes::new) {
@@ -64,15 +64,16 @@ fn notes(options: &ClientOptions, links: &Links) -> Vec<String> {
                 "thrulay servers do not autotune their buffers: asked for {asked}, the server set {window}"
             ));
         }
-        Some(asked) if window < asked => {
-            notes.push(format!("the server granted buffers of {window}, below the window of {asked}"));
+        Some(requested) if window < requested => {
+            notes.push(format!("the server granted buffers of {window}, below the window of {requested}"));
         }
         Some(_) => {}
     }
     notes
 }
 
-/// Why a test is not complete whose server read no more, or sent no header back: more than the block that each stream was in when the load ended is unconfirmed.
+/// Reason why a test is incomplete: a server that stopped reading or echoing leaves more than the current block of each
+/// stream unconfirmed.
 fn unconfirmed(sender: &EndSide, receiver: &EndSide, plan: &TestPlan, grace: Duration) -> Option<String> {
     let in_blocks = plan.block_bytes.saturating_mul(sender.streams.len() as u64);
     let missing = sender.totals.bytes.saturating_sub(receiver.totals.bytes);

@@ -1,4 +1,4 @@
-//! The short texts in front of and behind a test. Old peers read each with one `recv`, so each leaves in one write.
+//! Short texts before and after a test. Old peers read each with one `recv`, so each leaves in one write.
 
 use std::net::TcpStream;
 
@@ -8,7 +8,7 @@ use wire::{FieldError, Progress};
 
 use crate::MeasureError;
 
-/// Writes a text in one piece. Nothing else is under way, so the socket has room for it.
+/// Writes a text in one piece. No other data is in flight, so the socket has room for it.
 pub(super) fn send(socket: &TcpStream, peer: &str, text: &[u8]) -> Result<(), MeasureError> {
     match kernel::send_some(socket, text, false)? {
         Received::Bytes(n) if n == text.len() => Ok(()),
@@ -18,7 +18,7 @@ pub(super) fn send(socket: &TcpStream, peer: &str, text: &[u8]) -> Result<(), Me
     }
 }
 
-/// Reads a text that `parse` recognises. The protocol lets nothing follow it before this end has spoken.
+/// Reads a text that `parse` recognises. In this protocol, no data follows the text before this end sends again.
 pub(super) fn read<T>(
     socket: &TcpStream,
     peer: &str,
@@ -26,7 +26,7 @@ pub(super) fn read<T>(
     during: &'static str,
     parse: impl Fn(&[u8]) -> Result<Progress<T>, FieldError>,
 ) -> Result<T, MeasureError> {
-    let begin = kernel::now();
+    let start = kernel::now();
     let (mut got, mut chunk) = (Vec::new(), [0; 256]);
     loop {
         match kernel::read_some(socket, &mut chunk)? {
@@ -35,13 +35,13 @@ pub(super) fn read<T>(
             Received::Nothing => {
                 let now = kernel::now();
                 if now >= deadline {
-                    let after = deadline.saturating_since(begin);
+                    let after = deadline.saturating_since(start);
                     return Err(MeasureError::Silent { peer: peer.to_owned(), after, during });
                 }
                 kernel::wait(socket, false, deadline.saturating_since(now))?;
             }
         }
-        // The parsers bound what may gather here.
+        // The parsers limit the length of the collected text.
         match parse(&got).map_err(|e| MeasureError::protocol(peer, e))? {
             Progress::Complete { value, consumed } if consumed == got.len() => return Ok(value),
             Progress::Complete { .. } => {
@@ -52,8 +52,8 @@ pub(super) fn read<T>(
     }
 }
 
-/// Whether the peer ended the connection without a word, as thrulay clients end TCP tests with echoes unread.
-pub(crate) fn is_hang_up(error: &kernel::KernelError) -> bool {
+/// Whether the peer closed the connection without notice: thrulay clients end a TCP test with unread echoes.
+pub(crate) fn is_disconnect(error: &kernel::KernelError) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
 }

@@ -1,4 +1,4 @@
-//! A UDP test with a thrulay server: datagrams by the clock, and the server's text at the end.
+//! UDP test with a thrulay server: timed datagrams, and the server's report at the end.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use results::{BufferGrant, Direction, EndRecord, Record, Role, StartRecord, Stre
 use units::{Bytes, Rate};
 use wire::SideStream;
 use wire::thrulay::{
-    MAX_REPORT, ReadReport, UdpAnswer, UdpTerms, encode_end, parse_udp_response, rate_per_1000s, read_report,
+    REPORT_BYTES_MAX, ReadReport, UdpAnswer, UdpTerms, encode_end, parse_udp_response, rate_per_1000s, read_report,
 };
 
 use super::follow::{self, Outcome, Watch};
@@ -20,14 +20,14 @@ use crate::load::{LoadPlan, Stream};
 use crate::udp::{Traffic, UdpStream};
 use crate::{MeasureError, address};
 
-/// How often the user and the server are looked at while one waits for the report.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the server is polled and a stop by the user is detected during the wait for the report.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is under way gets this long to arrive before the server is asked for its report (thrulay's value).
-const DRAIN: Duration = Duration::from_secs(1);
+/// Time for datagrams in flight to arrive before the request for the report, the value of thrulay.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Buffer of the sending socket when the user gave no window (thrulay's).
-const BUFFER: Bytes = Bytes::new(4 << 20);
+/// Size of the sending socket's buffer without a user setting, the value of thrulay.
+const BUFFER_BYTES: Bytes = Bytes::new(4 << 20);
 
 pub(super) fn run(
     options: &ClientOptions,
@@ -50,8 +50,8 @@ pub(super) fn run(
     Ok(end)
 }
 
-/// A test that the server takes.
-struct Agreed {
+/// A test with agreed terms.
+struct AgreedTest {
     target: SocketAddr,
     control: TcpStream,
     socket: UdpSocket,
@@ -60,17 +60,17 @@ struct Agreed {
     payload: Bytes,
 }
 
-fn agree(options: &ClientOptions, target: SocketAddr) -> Result<Agreed, MeasureError> {
+fn agree(options: &ClientOptions, target: SocketAddr) -> Result<AgreedTest, MeasureError> {
     let peer = target.to_string();
     let control = greet(options, target, &DataOptions::default())?;
     let io = |e| KernelError::new(Op::Socket, target, e);
     let mut local = local_address(&control, target)?;
     local.set_port(0);
-    let buffer = options.plan.window_bytes.map_or(BUFFER, Bytes::new);
+    let buffer = options.plan.window_bytes.map_or(BUFFER_BYTES, Bytes::new);
     let socket = kernel::udp_socket(local, false, buffer, options.plan.dscp)?;
-    let asked = ask(&options.plan, target)?;
+    let requested = proposed_terms(&options.plan, target)?;
     let port = socket.local_addr().map_err(io)?.port();
-    text::send(&control, &peer, &asked.proposal(port).encode())?;
+    text::send(&control, &peer, &requested.proposal(port).encode())?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
     let terms = match text::read(&control, &peer, deadline, "when a UDP test was proposed", parse_udp_response)? {
         UdpAnswer::Granted(terms) => terms,
@@ -81,26 +81,26 @@ fn agree(options: &ClientOptions, target: SocketAddr) -> Result<Agreed, MeasureE
             });
         }
     };
-    let payload = check(&asked, &terms, target)?;
+    let payload = check(&requested, &terms, target)?;
     let mut to = target;
     to.set_port(terms.server_port);
     socket.connect(to).map_err(|e| KernelError::new(Op::Connect, to, e))?;
     socket.set_nonblocking(true).map_err(io)?;
     let mut plan = TestPlan { block_bytes: payload.as_u64(), ..options.plan.clone() };
-    if (terms.rate_per_1000s, terms.packet_size) != (asked.rate_per_1000s, asked.packet_size) {
+    if (terms.rate_per_1000s, terms.packet_size) != (requested.rate_per_1000s, requested.packet_size) {
         plan.rate_bps = Some(rate_of(&terms, payload).as_bps());
     }
-    Ok(Agreed { target, control, socket, terms, plan, payload })
+    Ok(AgreedTest { target, control, socket, terms, plan, payload })
 }
 
-/// The plan in thrulay's terms. The plan's rate is of payload, as in native tests; thrulay's packets include headers.
-fn ask(plan: &TestPlan, target: SocketAddr) -> Result<UdpTerms, MeasureError> {
+/// Plan as thrulay terms. The plan's rate counts payload, as in native tests; thrulay's packet sizes include headers.
+fn proposed_terms(plan: &TestPlan, target: SocketAddr) -> Result<UdpTerms, MeasureError> {
     let payload = Bytes::new(plan.block_bytes);
     let packet_size = payload + version(target).udp_overhead();
     let rate_per_1000s = rate_per_1000s(Rate::from_bps(plan.rate_bps.unwrap_or(0)), payload);
     let packets = match (plan.bytes, plan.duration_ns) {
         (Some(bytes), _) => bytes.div_ceil(plan.block_bytes.max(1)),
-        // 10^3 of the rate's unit and 10^9 of the duration's.
+        // Units: 10^3 of the rate and 10^9 of the duration.
         (None, ns) => u128::from(ns.unwrap_or(0))
             .checked_mul(u128::from(rate_per_1000s))
             .and_then(|p| u64::try_from(p / 1_000_000_000_000).ok())
@@ -112,12 +112,12 @@ fn ask(plan: &TestPlan, target: SocketAddr) -> Result<UdpTerms, MeasureError> {
     Ok(UdpTerms { server_port: 0, packet_size, rate_per_1000s, packets, nonce: [0; 8] })
 }
 
-/// The payload that the server's terms leave. A server may lower what was asked; one that raises it would have this host
-/// send what its user did not ask for.
-fn check(asked: &UdpTerms, terms: &UdpTerms, target: SocketAddr) -> Result<Bytes, MeasureError> {
-    let raised = terms.packet_size > asked.packet_size
-        || terms.rate_per_1000s > asked.rate_per_1000s
-        || terms.packets > asked.packets;
+/// Payload size of the server's terms. A server may lower the requested terms; raised terms would make this host send
+/// more than its user requested.
+fn check(requested: &UdpTerms, terms: &UdpTerms, target: SocketAddr) -> Result<Bytes, MeasureError> {
+    let raised = terms.packet_size > requested.packet_size
+        || terms.rate_per_1000s > requested.rate_per_1000s
+        || terms.packets > requested.packets;
     if raised || terms.rate_per_1000s == 0 {
         return Err(MeasureError::protocol(target, "it answers the UDP proposal with more than was asked, or rate 0"));
     }
@@ -131,7 +131,7 @@ fn rate_of(terms: &UdpTerms, payload: Bytes) -> Rate {
     Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
 }
 
-impl Agreed {
+impl AgreedTest {
     fn notes(&self, options: &ClientOptions) -> Vec<String> {
         let mut notes = summary::common_notes();
         notes.push(
@@ -163,7 +163,7 @@ impl Agreed {
         })
     }
 
-    /// The stream as the native sender takes it; its token is the nonce.
+    /// Stream for the native sender; its token is the nonce.
     fn datagrams(&self) -> Result<UdpStream, KernelError> {
         let e = |source| KernelError::new(Op::Socket, self.target, source);
         Ok(UdpStream {
@@ -176,19 +176,24 @@ impl Agreed {
     }
 }
 
-/// Lets what is under way arrive, and asks for the server's report; `None`, with the reason in `outcome`, when there is none.
-fn report(agreed: &Agreed, sent: u64, outcome: &mut Outcome, interrupted: &dyn Fn() -> usize) -> Option<ReadReport> {
-    let drained = kernel::now() + DRAIN;
+/// Waits for datagrams in flight and requests the server's report; `None`, with the reason in `outcome`, on failure.
+fn report(
+    agreed: &AgreedTest,
+    sent: u64,
+    outcome: &mut Outcome,
+    interrupted: &dyn Fn() -> usize,
+) -> Option<ReadReport> {
+    let drained = kernel::now() + DRAIN_TIME;
     while outcome.failure.is_none() && kernel::now() < drained {
         if interrupted() >= 2 {
             outcome.failure = Some("stopped at once by the user".to_owned());
         }
-        kernel::sleep_for(LOOK_EVERY.min(drained.saturating_since(kernel::now())));
+        kernel::sleep_for(POLL_INTERVAL.min(drained.saturating_since(kernel::now())));
     }
     if outcome.failure.is_some() {
         return None;
     }
-    match ask_for_report(agreed, sent) {
+    match request_report(agreed, sent) {
         Ok(report) => Some(report),
         Err(e) => {
             outcome.failure = Some(e.to_string());
@@ -197,12 +202,12 @@ fn report(agreed: &Agreed, sent: u64, outcome: &mut Outcome, interrupted: &dyn F
     }
 }
 
-fn ask_for_report(agreed: &Agreed, sent: u64) -> Result<ReadReport, MeasureError> {
+fn request_report(agreed: &AgreedTest, sent: u64) -> Result<ReadReport, MeasureError> {
     let peer = agreed.target.to_string();
     text::send(&agreed.control, &peer, &encode_end(sent))?;
     let deadline = kernel::now() + HANDSHAKE_TIMEOUT;
     let (mut got, mut chunk) = (Vec::new(), [0; 4096]);
-    while got.len() < MAX_REPORT {
+    while got.len() < REPORT_BYTES_MAX {
         match kernel::read_some(&agreed.control, &mut chunk)? {
             Received::Bytes(n) => got.extend_from_slice(&chunk[..n]),
             Received::End => break,
@@ -210,7 +215,7 @@ fn ask_for_report(agreed: &Agreed, sent: u64) -> Result<ReadReport, MeasureError
                 return Err(MeasureError::Silent { peer, after: HANDSHAKE_TIMEOUT, during: "when asked to report" });
             }
             Received::Nothing => {
-                kernel::wait(&agreed.control, false, LOOK_EVERY)?;
+                kernel::wait(&agreed.control, false, POLL_INTERVAL)?;
             }
         }
     }
@@ -221,11 +226,11 @@ fn ask_for_report(agreed: &Agreed, sent: u64) -> Result<ReadReport, MeasureError
     Ok(report)
 }
 
-/// The last record from what was sent and what the server reported.
+/// Final record, from the sender's counts and the server's report.
 fn conclude(
     options: &ClientOptions,
     start: &StartRecord,
-    agreed: &Agreed,
+    agreed: &AgreedTest,
     outcome: Outcome,
     report: Option<&ReadReport>,
 ) -> EndRecord {
@@ -234,7 +239,7 @@ fn conclude(
     let sent = sender.udp_sent.unwrap_or(0);
     let mut receiver = summary::empty_side(Role::Receiver);
     if let Some(report) = report {
-        let udp = UdpSummary { tmax_ns: summary::nanos(DRAIN), ..summary::datagrams(report, sent) };
+        let udp = UdpSummary { tmax_ns: summary::nanos(DRAIN_TIME), ..summary::datagrams(report, sent) };
         let bytes = udp.received.saturating_mul(agreed.payload.as_u64());
         let duration = Duration::from_secs_f64(sender.totals.duration_s.clamp(0.0, 1e9));
         receiver.totals = summary::totals(bytes, duration, Duration::ZERO);
@@ -246,17 +251,17 @@ fn conclude(
     let best = Rate::from_bps(receiver.totals.throughput_bps);
     let got = Gathered::without_control(baseline, best, sender, receiver).ended(failure, stopped, warnings, memory);
     let mut end = end_record(options, start, &got);
-    summary::settle_agreement(&mut end, disagreement(report, sent));
+    summary::set_agreement(&mut end, disagreement(report, sent));
     end
 }
 
-/// Why the server's counts cannot be set against this end's; `None` when they can, and match.
+/// Reason why the server's counts differ from this end's or cannot be compared; `None` if they agree.
 fn disagreement(report: Option<&ReadReport>, sent: u64) -> Option<String> {
     let Some(report) = report else { return Some("not compared: the server made no report".to_owned()) };
     match (report.sent, report.unique) {
-        (Some(told), Some(unique)) if told == sent && unique <= sent => None,
-        (Some(told), Some(unique)) => {
-            Some(format!("{sent} datagrams were sent, the server understood {told} and received {unique}"))
+        (Some(reported), Some(unique)) if reported == sent && unique <= sent => None,
+        (Some(reported), Some(unique)) => {
+            Some(format!("{sent} datagrams were sent, the server understood {reported} and received {unique}"))
         }
         _ => Some("not compared: the server reports shares only, its counts are not available".to_owned()),
     }

@@ -1,8 +1,8 @@
-//! The server's side of the address validation: who may receive bulk datagrams, and where.
+//! Server side of the address validation: it determines which addresses may receive bulk datagrams.
 //!
-//! One thread answers on the UDP socket that has the port of the server. It keeps nothing about strangers, answers only
-//! for sessions of the asking address and never longer than it was asked, so it can be used neither to amplify traffic
-//! nor to be filled with state.
+//! One thread answers on the UDP socket with the server's port. It keeps no state for unknown peers, answers only for
+//! sessions of the sender's address, and its answers are never longer than the requests. It can therefore neither
+//! amplify traffic nor run out of memory.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,23 +16,23 @@ use wire::{AddressSecret, UDP_CONTROL_BYTES, UdpControl};
 use crate::address;
 use crate::server::Registry;
 
-/// How often the thread looks whether the server ends.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the thread detects the end of the server.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// At most so often a flood of bad datagrams is worth a line in the log.
-const LOG_EVERY: Duration = Duration::from_secs(60);
+/// Minimum interval between log lines about ignored datagrams.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The client addresses that a session has proven, by stream. The first proof of a stream stands.
+/// Validated client addresses of a session, by stream. The first proof of a stream counts.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs(Mutex<BTreeMap<u32, SocketAddr>>);
 
 impl Proofs {
-    /// Whether the stream is now that address's.
+    /// Returns whether the stream now belongs to `address`.
     fn insert(&self, stream: u32, address: SocketAddr) -> bool {
         *self.lock().entry(stream).or_insert(address) == address
     }
 
-    /// The proven address of each stream.
+    /// Validated address of each stream.
     pub(super) fn all(&self) -> BTreeMap<u32, SocketAddr> {
         self.lock().clone()
     }
@@ -42,25 +42,25 @@ impl Proofs {
     }
 }
 
-/// Why datagrams were not answered.
+/// Counts of datagrams without an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Ignored {
-    /// No control datagram that a client sends: bulk data of an ended session, scans, noise.
+    /// Datagrams that are no control datagram of a client: bulk data of an ended session, or scans.
     malformed: u64,
-    /// Of no session, or of another address's.
+    /// Datagrams for no session, or for a session of another address.
     unknown: u64,
-    /// A proof that is wrong, or that comes from a second address.
+    /// Datagrams with a wrong proof, or with a proof from a second address.
     unproven: u64,
 }
 
-/// An answer to a client: from which of this host's addresses, and what.
+/// Answer to a client, and the local address that sends it.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     from: IpAddr,
     control: UdpControl,
 }
 
-/// Decides about each datagram.
+/// Handles each datagram.
 struct Admission<'a> {
     registry: &'a Registry,
     secret: &'a AddressSecret,
@@ -97,7 +97,7 @@ impl Admission<'_> {
     }
 }
 
-/// Answers on `socket` until `ended`.
+/// Answers on `socket` until `ended` is set.
 pub(crate) fn admit(registry: &Registry, secret: &AddressSecret, socket: &UdpSocket, ended: &AtomicBool) {
     let mut admission = Admission { registry, secret, ignored: Ignored::default() };
     let mut buffer = [0; 32 * (UDP_CONTROL_BYTES + 1)];
@@ -110,16 +110,16 @@ pub(crate) fn admit(registry: &Registry, secret: &AddressSecret, socket: &UdpSoc
             }
         });
         match got {
-            Ok(0) => drop(kernel::wait(socket, false, LOOK_EVERY)),
+            Ok(0) => drop(kernel::wait(socket, false, POLL_INTERVAL)),
             Ok(_) => {}
             Err(e) => {
                 info!(error = %e, "the UDP socket");
-                kernel::sleep_for(LOOK_EVERY);
+                kernel::sleep_for(POLL_INTERVAL);
             }
         }
         if admission.ignored != logged && kernel::now() >= next_log {
             logged = admission.ignored;
-            next_log = kernel::now() + LOG_EVERY;
+            next_log = kernel::now() + LOG_INTERVAL;
             let Ignored { malformed, unknown, unproven } = logged;
             info!(malformed, unknown, unproven, "datagrams ignored since the start");
         }
@@ -130,7 +130,7 @@ pub(crate) fn admit(registry: &Registry, secret: &AddressSecret, socket: &UdpSoc
 mod tests {
     use super::super::traffic::tests::plan;
     use super::*;
-    use crate::server::{Joinable, Seat};
+    use crate::server::{Joinable, SessionPermit};
     use results::{TestPlan, Transport};
     use std::sync::{Arc, mpsc};
 
@@ -144,9 +144,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn open(registry: &Registry, plan: TestPlan) -> (Seat, Arc<Proofs>) {
+    fn open(registry: &Registry, plan: TestPlan) -> (SessionPermit, Arc<Proofs>) {
         let (client, proofs) = (at(HOME).ip(), Arc::new(Proofs::default()));
-        let mut seat = registry.seat(client, units::Bytes::ZERO).unwrap();
+        let mut permit = registry.admit(client, units::Bytes::ZERO).unwrap();
         let joinable = Joinable {
             plan: Arc::new(plan),
             client_nonce: [0; 16],
@@ -156,8 +156,8 @@ mod tests {
             proofs: Arc::clone(&proofs),
             inbox: mpsc::sync_channel(1).0,
         };
-        registry.open(&mut seat, NAME, joinable);
-        (seat, proofs)
+        registry.open(&mut permit, NAME, joinable);
+        (permit, proofs)
     }
 
     fn two_streams() -> TestPlan {
@@ -165,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn a_client_proves_each_stream_by_sending_the_nonce_back() {
+    fn a_client_validates_each_stream_with_the_nonce() {
         let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
-        let (_seat, proofs) = open(&registry, two_streams());
+        let (_permit, proofs) = open(&registry, two_streams());
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         for stream in 0..2 {
             let token = wire::stream_token(NAME, stream);
@@ -176,7 +176,7 @@ mod tests {
             let UdpControl::Challenge { nonce, .. } = answer.control else { panic!("{answer:?}") };
             for _ in 0..2 {
                 let ready = admission.handle(&UdpControl::Proof { token, nonce }.encode(), at(HOME)).unwrap();
-                assert_eq!(ready.control, UdpControl::Ready { token }, "a lost answer is given again");
+                assert_eq!(ready.control, UdpControl::Ready { token }, "a lost answer is repeated");
             }
         }
         assert_eq!(proofs.all(), BTreeMap::from([(0, at(HOME)), (1, at(HOME))]));
@@ -184,30 +184,30 @@ mod tests {
     }
 
     #[test]
-    fn strangers_get_no_answer_and_no_stream() {
+    fn unknown_clients_get_no_answer_and_no_stream() {
         let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
-        let (seat, proofs) = open(&registry, two_streams());
+        let (permit, proofs) = open(&registry, two_streams());
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         let hello = |name, stream| UdpControl::Hello { token: wire::stream_token(name, stream) }.encode();
         let token = wire::stream_token(NAME, 0);
         let nonce_of_another_port = secret.nonce(token, at("192.0.2.1:4001"));
-        let stolen = UdpControl::Proof { token, nonce: nonce_of_another_port }.encode();
+        let foreign_proof = UdpControl::Proof { token, nonce: nonce_of_another_port }.encode();
         assert_eq!(admission.handle(&hello([8; 8], 0), at(HOME)), None, "no such session");
         assert_eq!(admission.handle(&hello(NAME, 2), at(HOME)), None, "no such stream");
         assert_eq!(admission.handle(&hello(NAME, 0), at("192.0.2.2:4000")), None, "another address");
-        assert_eq!(admission.handle(&stolen, at(HOME)), None, "not the nonce of this port");
+        assert_eq!(admission.handle(&foreign_proof, at(HOME)), None, "not the nonce of this port");
         assert_eq!(admission.handle(&[b'2'; 1448], at(HOME)), None);
         assert_eq!(admission.handle(&UdpControl::Ready { token }.encode(), at(HOME)), None);
         assert_eq!(admission.ignored, Ignored { malformed: 2, unknown: 3, unproven: 1 });
         assert!(proofs.all().is_empty());
-        drop(seat);
+        drop(permit);
         assert_eq!(admission.handle(&hello(NAME, 0), at(HOME)), None, "the session has ended");
     }
 
     #[test]
-    fn a_proven_stream_stays_with_its_address() {
+    fn a_validated_stream_keeps_its_address() {
         let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
-        let (_seat, proofs) = open(&registry, two_streams());
+        let (_permit, proofs) = open(&registry, two_streams());
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         let token = wire::stream_token(NAME, 0);
         let mut prove =
@@ -218,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tcp_session_opens_nothing_for_datagrams() {
+    fn a_tcp_session_accepts_no_datagrams() {
         let (registry, secret) = (Registry::new(ONE), AddressSecret::new(&[1; 32]));
-        let (_seat, _) = open(&registry, TestPlan { transport: Transport::Tcp, ..two_streams() });
+        let (_permit, _) = open(&registry, TestPlan { transport: Transport::Tcp, ..two_streams() });
         let mut admission = Admission { registry: &registry, secret: &secret, ignored: Ignored::default() };
         let hello = UdpControl::Hello { token: wire::stream_token(NAME, 0) }.encode();
         assert_eq!(admission.handle(&hello, at(HOME)), None);

@@ -4,53 +4,53 @@ use estimate::OneWayHistogram;
 use results::{StreamInterval, UdpInterval};
 use units::{Bytes, Instant, Rate};
 
-/// One interval of one stream of datagrams, at either end.
+/// One interval of one datagram stream, at either end.
 #[derive(Debug)]
 pub(crate) struct DatagramCut {
     pub(crate) stream: u32,
     pub(crate) index: u64,
-    pub(crate) begin: Instant,
+    pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// UDP payload sent, or received for the first time.
+    /// Bytes of UDP payload sent, or received for the first time.
     pub(crate) bytes: u64,
-    /// What the receiver counted.
+    /// Counts of the receiver.
     pub(crate) udp: Option<UdpInterval>,
-    /// From send to arrival (receiver).
+    /// One-way delays at the receiver.
     pub(crate) one_way: OneWayHistogram,
-    cpu_begin: Duration,
+    cpu_start: Duration,
     pub(crate) cpu: Duration,
 }
 
 impl DatagramCut {
-    pub(crate) fn new(stream: u32, begin: Instant) -> Self {
+    pub(crate) fn new(stream: u32, start: Instant) -> Self {
         Self {
             stream,
             index: 0,
-            begin,
-            end: begin,
+            start,
+            end: start,
             bytes: 0,
             udp: None,
             one_way: OneWayHistogram::new(),
-            cpu_begin: kernel::thread_cpu(),
+            cpu_start: kernel::thread_cpu(),
             cpu: Duration::ZERO,
         }
     }
 
-    /// Ends the interval and leaves the next one in its place.
+    /// Completes the interval, returns it, and starts the next one in its place.
     pub(crate) fn split(&mut self, end: Instant, udp: Option<UdpInterval>) -> Self {
         let next = Self { index: self.index + 1, ..Self::new(self.stream, end) };
         let mut done = std::mem::replace(self, next);
         (done.end, done.udp) = (end, udp);
-        done.cpu = kernel::thread_cpu().saturating_sub(done.cpu_begin);
+        done.cpu = kernel::thread_cpu().saturating_sub(done.cpu_start);
         done
     }
 
-    /// The interval as it is recorded.
+    /// Record of the interval.
     pub(crate) fn interval(&self) -> StreamInterval {
         StreamInterval {
             stream: self.stream,
             bytes: self.bytes,
-            throughput_bps: Rate::of(Bytes::new(self.bytes), self.end.saturating_since(self.begin)).as_bps(),
+            throughput_bps: Rate::of(Bytes::new(self.bytes), self.end.saturating_since(self.start)).as_bps(),
             udp: self.udp.clone(),
             cpu_s: self.cpu.as_secs_f64(),
             ..StreamInterval::default()
@@ -58,7 +58,7 @@ impl DatagramCut {
     }
 }
 
-/// The counters of several streams together.
+/// Sum of the counts of several streams.
 pub(crate) fn merged<'a>(all: impl Iterator<Item = &'a UdpInterval>) -> Option<UdpInterval> {
     let mut jitter = super::end::MeanJitter::default();
     let mut sum: Option<UdpInterval> = None;
@@ -68,7 +68,7 @@ pub(crate) fn merged<'a>(all: impl Iterator<Item = &'a UdpInterval>) -> Option<U
         s.lost += u.lost;
         s.duplicates += u.duplicates;
         s.reordered += u.reordered;
-        // A stream that got nothing in this interval still has its jitter.
+        // A stream that received nothing in this interval still has its jitter.
         jitter.add(u.jitter_ns, u.received.max(1));
     }
     if let Some(s) = &mut sum {

@@ -1,4 +1,5 @@
-//! A direction of datagrams over the whole test: streams summed up at each end, then both ends put together.
+//! Totals of a datagram direction over the whole test: the sum of the streams at each end, and the combination of both
+//! ends.
 
 use std::time::Duration;
 
@@ -9,46 +10,46 @@ use wire::EndSide;
 use super::TMAX;
 use crate::load::StreamDone;
 
-/// What only a stream of datagrams knows at its end.
+/// Totals of a datagram stream that TCP streams lack.
 #[derive(Debug)]
 pub(crate) enum UdpDone {
     Sent(SentTotals),
     Received(Box<ReceivedTotals>),
 }
 
-/// A sender's whole stream.
+/// Totals of a sending stream.
 #[derive(Debug, Default)]
 pub(crate) struct SentTotals {
     pub(crate) datagrams: u64,
-    /// Datagrams that this host's kernel refused; they are not among those sent.
+    /// Datagrams that this host's kernel refused; they do not count as sent.
     pub(crate) errors: u64,
-    /// Why the first was.
+    /// Reason of the first refusal.
     pub(crate) error: Option<String>,
     pub(crate) lag_max: Duration,
     pub(crate) late: u64,
-    /// By how much the schedule was moved because this host stalled.
+    /// Total shift of the schedule because this host stalled.
     pub(crate) stalled: Duration,
     pub(crate) gap: Duration,
-    /// The path MTU, when the datagrams exceed it.
+    /// Path MTU in bytes if the datagrams exceed it.
     pub(crate) fragmented: Option<u64>,
 }
 
-/// A receiver's whole stream.
+/// Totals of a receiving stream.
 #[derive(Debug)]
 pub(crate) struct ReceivedTotals {
     pub(crate) summary: UdpSummary,
     pub(crate) one_way: OneWayHistogram,
-    /// Datagrams that are not of this stream.
+    /// Datagrams of other origin.
     pub(crate) foreign: u64,
-    /// Numbers beyond the plan.
+    /// Datagrams with a sequence number beyond the plan.
     pub(crate) rejected: u64,
-    /// Arrived, but too far behind to tell new from copy.
+    /// Datagrams that arrived too late to distinguish them from copies.
     pub(crate) too_late: u64,
-    /// Lost in this host: the socket's buffer was full.
+    /// Datagrams lost in this host because the socket's buffer was full.
     pub(crate) dropped: u64,
 }
 
-/// A direction's streams together, as one end saw them.
+/// Totals of one direction's streams at one end.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) udp: Option<UdpSummary>,
@@ -58,7 +59,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// `None` when the streams were not UDP.
+    /// Sums the streams of a direction; `None` if they are not UDP.
     pub(crate) fn of(done: &[StreamDone]) -> Option<Self> {
         if done.iter().all(|d| d.udp.is_none()) {
             return None;
@@ -92,10 +93,10 @@ impl Totals {
 }
 
 impl SentTotals {
-    /// What makes the numbers say less about the path than they seem to.
+    /// Effects at the sender that limit what the numbers show about the path.
     fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        // One in a hundred: fewer are the scheduling of any host, and quantiles up to p99 stay those of the path.
+        // More than 1 %: a smaller share is normal scheduling, and does not affect quantiles up to p99.
         if self.late * 100 > self.datagrams {
             all.push(format!(
                 "{} of {} datagrams left late, by up to {:.1} ms: the sending host, not the path, shaped the stream; \
@@ -181,14 +182,14 @@ fn fill_ratios(sum: &mut UdpSummary) {
     sum.reordered_ratio = ratio(sum.reordered, sum.received);
 }
 
-/// What both ends know together: the receiver's counts against the sender's. Without the sender it is the receiver's
-/// guess, which cannot see what was lost behind the last arrival; without the receiver there is nothing to say.
+/// Combines the counts of both ends. Without the sender the result is the receiver's estimate, which excludes losses
+/// after the last arrival; without the receiver there is no result.
 pub(crate) fn both_ends(sender: Option<&EndSide>, receiver: Option<&EndSide>) -> Option<UdpSummary> {
     let mut sum = receiver?.udp.clone()?;
     let Some((sender, sent)) = sender.and_then(|s| Some((s.udp.as_ref()?, s.udp_sent?))) else { return Some(sum) };
     let lost = sent.saturating_sub(sum.received);
     if let Some(unseen) = lost.checked_sub(sum.lost).filter(|n| *n > 0) {
-        // The receiver was not told how many there were: what is missing is the end of a stream, one run.
+        // The receiver did not know the number of datagrams: the missing ones are the end of a stream, one run.
         *sum.loss_runs.entry(unseen).or_default() += 1;
     }
     (sum.sent, sum.lost) = (sent, lost);
@@ -199,12 +200,12 @@ pub(crate) fn both_ends(sender: Option<&EndSide>, receiver: Option<&EndSide>) ->
     Some(sum)
 }
 
-/// Why the counts of the two ends cannot both be right, if so: a datagram is received or lost, and the lost ones are
-/// exactly the gaps that the receiver saw, if it tells them.
+/// Reason why the counts of the two ends contradict each other: every datagram is received or lost, and the lost ones
+/// are exactly the gaps that the receiver reports.
 pub(crate) fn contradiction(udp: &UdpSummary) -> Option<String> {
     let in_runs: u64 =
         udp.loss_runs.iter().map(|(length, runs)| length.saturating_mul(*runs)).fold(0, u64::saturating_add);
-    // A thrulay server counts what is missing without saying where.
+    // A thrulay server reports the number of missing datagrams without their positions.
     let runs_fit = udp.loss_runs.is_empty() || in_runs == udp.lost;
     let agree = udp.sent == udp.received.saturating_add(udp.lost) && runs_fit;
     (!agree).then(|| {
@@ -215,7 +216,7 @@ pub(crate) fn contradiction(udp: &UdpSummary) -> Option<String> {
     })
 }
 
-/// Jitter is defined for one stream; that of several is the mean, weighted by what each received.
+/// Jitter is defined for one stream; the value of several streams is the mean weighted by their received datagrams.
 #[derive(Debug, Default)]
 pub(super) struct MeanJitter {
     weighted: u128,
@@ -223,7 +224,7 @@ pub(super) struct MeanJitter {
 }
 
 impl MeanJitter {
-    /// Adds a stream that received `count` datagrams, if its jitter was measured.
+    /// Adds the jitter of a stream that received `count` datagrams, if it was measured.
     pub(super) fn add(&mut self, jitter_ns: Option<u64>, count: u64) {
         if let Some(ns) = jitter_ns {
             self.weighted += u128::from(ns) * u128::from(count);
@@ -231,7 +232,7 @@ impl MeanJitter {
         }
     }
 
-    /// Absent when no stream's was measured.
+    /// Mean jitter in nanoseconds; absent if no stream has one.
     pub(super) fn nanos(&self) -> Option<u64> {
         self.weighted.checked_div(u128::from(self.count)).and_then(|m| u64::try_from(m).ok())
     }
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_add_up_and_both_ends_agree() {
+    fn streams_are_summed_and_both_ends_agree() {
         let late = SentTotals { late: 7, lag_max: Duration::from_millis(3), errors: 2, ..sent(100) };
         let sender = side(Role::Sender, &[done(0, UdpDone::Sent(late)), done(1, UdpDone::Sent(sent(300)))]);
         let receiver = side(Role::Receiver, &[done(0, received(100, 0, 10)), done(1, received(300, 100, 40))]);
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_behind_the_last_arrival_is_found_by_the_senders_count() {
+    fn losses_after_the_last_arrival_follow_from_the_senders_count() {
         let sender = side(Role::Sender, &[done(0, UdpDone::Sent(sent(50)))]);
         let receiver = side(Role::Receiver, &[done(0, received(40, 4, 0))]);
         let udp = both_ends(Some(&sender), Some(&receiver)).unwrap();
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_fell_behind_says_so() {
+    fn a_delayed_sender_causes_warnings() {
         let stalled = SentTotals { late: 2, stalled: Duration::from_millis(50), ..sent(100) };
         let warnings = stalled.warnings();
         assert!(warnings.len() == 2 && warnings[1].contains("about 50 datagrams"), "{warnings:?}");

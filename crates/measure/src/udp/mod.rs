@@ -1,9 +1,9 @@
 //! Native UDP tests: datagrams at a fixed rate, counted and timed at the other end.
 //!
-//! Nothing but the plan slows a UDP sender down, so before any bulk datagram the client proves that it receives where it
-//! sends from ([`prove`], [`admission`]). Then each stream has one connected socket at each end; a [`sender`] keeps to the
-//! departures of a [`pacer`], a [`receiver`] counts what arrives. How many were sent travels on the control connection, so
-//! that no lost datagram can hold up the end of a test.
+//! Only the plan limits the rate of a UDP sender. Therefore the client proves that it receives at its source address
+//! before the first bulk datagram ([`prove`], [`admission`]). Each stream then has one connected socket at each end: a
+//! [`sender`] follows the departures of a [`pacer`], a [`receiver`] counts arrivals. The control connection carries the
+//! number of sent datagrams, so that no lost datagram delays the end of a test.
 
 mod admission;
 mod cut;
@@ -32,29 +32,29 @@ use std::time::Duration;
 use results::{Direction, TestPlan, Transport};
 use units::Bytes;
 
-/// Waiting time that separates late from lost (Tmax of RFC 7680 §2.4), counted from the sender's word that it has sent
-/// all. RFC 6703 §4.1 wants it far longer than any plausible delay; two seconds exceed three satellite round trips.
+/// Waiting time that separates late from lost datagrams (Tmax of RFC 7680 §2.4), counted from the sender's report of
+/// its count. RFC 6703 §4.1 recommends a time far beyond any plausible delay; 2 s exceed three satellite round trips.
 pub(crate) const TMAX: Duration = Duration::from_secs(2);
 
-/// Socket buffer asked for when the plan names none: 50 ms at 1 Gb/s, some 6 MB with the kernel's bookkeeping.
-const BUFFER: Bytes = Bytes::new(8 << 20);
+/// Default size of the socket buffer: 50 ms at 1 Gb/s, about 6 MB with the kernel's overhead.
+const BUFFER_BYTES: Bytes = Bytes::new(8 << 20);
 
-/// One stream of datagrams between this end and a peer that was proven to receive at its address.
+/// One datagram stream between this end and a peer with a validated address.
 #[derive(Debug)]
 pub(crate) struct UdpStream {
     /// Number of the stream, unique over both directions.
     pub(crate) stream: u32,
-    /// Which way its datagrams go.
+    /// Direction of its datagrams.
     pub(crate) direction: Direction,
-    /// Connected to the peer.
+    /// Socket, connected to the peer.
     pub(crate) socket: UdpSocket,
-    /// What each datagram begins with.
+    /// Identifier at the start of each datagram.
     pub(crate) token: [u8; 8],
-    /// What is sent.
+    /// Rate, size and schedule of the datagrams.
     pub(crate) traffic: Traffic,
 }
 
-/// How many datagrams the sender says it has sent, once it has said so.
+/// Number of sent datagrams, once the sender has reported it.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected(Arc<AtomicU64>);
 
@@ -74,7 +74,7 @@ impl Expected {
     }
 }
 
-/// Whether a plan's bulk bytes travel in datagrams.
+/// Whether a plan's bulk data is sent in datagrams.
 pub(crate) fn is_udp(plan: &TestPlan) -> bool {
     match plan.transport {
         Transport::Tcp => false,
@@ -83,16 +83,16 @@ pub(crate) fn is_udp(plan: &TestPlan) -> bool {
 }
 
 fn buffer(plan: &TestPlan) -> Bytes {
-    plan.window_bytes.map_or(BUFFER, Bytes::new)
+    plan.window_bytes.map_or(BUFFER_BYTES, Bytes::new)
 }
 
-/// Forgets what waits in a socket: datagrams of the address validation, of an earlier train, or of strangers from before it was
-/// connected.
+/// Discards the datagrams in a socket's buffer: those of the address validation, of an earlier train, or of other
+/// origin from before the socket was connected.
 pub(crate) fn drain(socket: &UdpSocket) {
-    /// Enough for any default receive buffer; more would be a flood, which the token keeps out of the counts.
-    const ROUNDS: usize = 256;
+    /// Enough for any default receive buffer. More datagrams would be a flood, which the token keeps out of the counts.
+    const ROUNDS_MAX: usize = 256;
     let mut buffer = [0; 32 * 64];
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUNDS_MAX {
         if !matches!(kernel::recv_batch(socket, &mut buffer, |_| ()), Ok(n) if n > 0) {
             return;
         }

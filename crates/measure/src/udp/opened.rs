@@ -8,22 +8,22 @@ use super::admission::Proofs;
 use super::{Traffic, UdpStream};
 use crate::load::stream_numbers;
 
-/// What the server needs to open a session's streams once the client says that all are proven.
+/// Parameters to open a session's streams after the client has validated all of them.
 #[derive(Debug)]
 pub(crate) struct ServerStreams {
-    /// The session.
+    /// Identifier of the session.
     pub(crate) name: [u8; 8],
-    /// The address of this host that the client reached, and the server's port.
+    /// Local address of the session, with the server's port.
     pub(crate) local: SocketAddr,
     pub(crate) proofs: Arc<Proofs>,
 }
 
 impl ServerStreams {
-    /// One socket for each proven stream of the plan, on the server's port and connected to the proven address: the kernel
-    /// then gives it this peer's datagrams and nobody else's, and sends to no other address.
+    /// Opens one socket for each validated stream of the plan, on the server's port and connected to the validated
+    /// address. The kernel then delivers only this peer's datagrams to it, and sends to no other address.
     ///
     /// # Errors
-    /// No descriptors left, or the address is no longer this host's.
+    /// No free descriptors, or the address no longer belongs to this host.
     pub(crate) fn open(&self, plan: &TestPlan) -> Result<Vec<UdpStream>, KernelError> {
         let proven = self.proofs.all();
         stream_numbers(plan)
@@ -34,7 +34,7 @@ impl ServerStreams {
                 let e = |source| KernelError::new(Op::Connect, client, source);
                 socket.connect(client).map_err(e)?;
                 socket.set_nonblocking(true).map_err(e)?;
-                // Between bind and connect it was open to all.
+                // Between bind and connect, the socket accepted datagrams from any address.
                 super::drain(&socket);
                 let token = wire::stream_token(self.name, stream);
                 Ok(UdpStream { stream, direction, socket, token, traffic: Traffic::new(plan, stream) })

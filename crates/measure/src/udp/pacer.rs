@@ -5,25 +5,26 @@ use units::Instant;
 
 use super::Traffic;
 
-/// How far behind its schedule a sender may catch up in a burst: about two time slices of the scheduler. What a longer
-/// stall of this host kept back is not sent at once afterwards, or the burst would measure the stall and not the path.
-const CATCH_UP: Duration = Duration::from_millis(10);
+/// Maximum lag behind the schedule that a sender makes up in a burst: about two time slices of the scheduler. Datagrams
+/// delayed by a longer stall are omitted; a burst of them would measure the stall instead of the path.
+const CATCH_UP_MAX: Duration = Duration::from_millis(10);
 
-/// A departure later than this, and than one gap, is counted as late. Below it datagrams leave in batches by design.
-const LATE: Duration = Duration::from_micros(100);
+/// Minimum lag of a departure that counts as late, if it also exceeds one gap. Below it datagrams leave in batches by
+/// design.
+const LATE_LAG_MIN: Duration = Duration::from_micros(100);
 
-/// What a sender is to do next.
+/// Next action of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Departure {
-    /// A datagram is due; its deadline.
+    /// A datagram is due, with its deadline.
     Due(Instant),
-    /// The next is due then.
+    /// The next datagram is due at this time.
     At(Instant),
-    /// That was all.
+    /// The schedule is complete.
     None,
 }
 
-/// Which datagram is due when, and how well that was kept to. Reads no clock.
+/// Schedule of departures, and its observance. It reads no clock.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     schedule: Schedule,
@@ -41,17 +42,17 @@ impl Pacer {
             schedule: traffic.schedule(start),
             end: traffic.end(start),
             left: traffic.planned_max(),
-            late_after: traffic.gap().max(LATE),
+            late_after: traffic.gap().max(LATE_LAG_MIN),
             lag_max: Duration::ZERO,
             late: 0,
             stalled: Duration::ZERO,
         }
     }
 
-    /// The next departure; a due one counts as taken.
+    /// Returns the next departure; a due one counts as taken.
     ///
-    /// After a stall the rest of the schedule moves by what exceeds the catch-up time, in one step however long it was. A
-    /// test that time ends then sends less, one that bytes end takes longer.
+    /// After a stall the rest of the schedule shifts by the time beyond the catch-up limit, in one step of any length.
+    /// A test limited by time then sends less; one limited by data takes longer.
     pub(crate) fn take(&mut self, now: Instant) -> Departure {
         let deadline = self.schedule.deadline() + self.stalled;
         if self.left == 0 || self.end.is_some_and(|e| deadline >= e) {
@@ -60,30 +61,30 @@ impl Pacer {
         if deadline > now {
             return Departure::At(deadline);
         }
-        self.stalled += now.saturating_since(deadline).saturating_sub(CATCH_UP);
+        self.stalled += now.saturating_since(deadline).saturating_sub(CATCH_UP_MAX);
         self.schedule.advance();
         self.left -= 1;
         Departure::Due(deadline)
     }
 
-    /// The datagram of `deadline` left at `now`.
+    /// Records that the datagram of `deadline` left at `now`.
     pub(crate) fn handle_sent(&mut self, deadline: Instant, now: Instant) {
         let lag = now.saturating_since(deadline);
         self.lag_max = self.lag_max.max(lag);
         self.late += u64::from(lag > self.late_after);
     }
 
-    /// Largest lag of a departure.
+    /// Maximum lag of a departure.
     pub(crate) fn lag_max(&self) -> Duration {
         self.lag_max
     }
 
-    /// Departures more than one gap, and more than 100 us, behind schedule.
+    /// Number of departures more than one gap, and more than 100 us, behind schedule.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
 
-    /// By how much the schedule was moved because this host stalled.
+    /// Total shift of the schedule because this host stalled.
     pub(crate) fn stalled(&self) -> Duration {
         self.stalled
     }
@@ -105,7 +106,7 @@ mod tests {
         Pacer::new(&Traffic::new(plan, 0), at(0))
     }
 
-    /// Sends whatever is due each time that the sender wakes up; returns the departures of each time.
+    /// Sends all due datagrams at each wake-up; returns the number of departures of each wake-up.
     fn run(p: &mut Pacer, wakes_us: impl IntoIterator<Item = u64>) -> Vec<usize> {
         let mut counts = Vec::new();
         for us in wakes_us {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_stream_sends_exactly_what_its_rate_says() {
+    fn a_constant_stream_sends_exactly_at_its_rate() {
         let mut p = pacer(&plan(Transport::UdpConstant, 8_000_000, 1000));
         let counts = run(&mut p, (0..1_000).map(|ms| ms * 1000));
         assert!(counts.iter().all(|n| *n == 1));
@@ -133,7 +134,7 @@ mod tests {
         let mut p = pacer(&plan(Transport::UdpPoisson, 8_000_000, 1000));
         let counts = run(&mut p, (0..=1_000).map(|ms| ms * 1000));
         let sum: usize = counts.iter().sum();
-        // Mean 1000, standard deviation 32; of 1000 ms, 1/e are empty.
+        // Mean 1000, standard deviation 32; 1/e of the 1000 ms are empty.
         assert!((850..1150).contains(&sum), "{sum}");
         let empty = counts.iter().filter(|n| **n == 0).count();
         assert!((300..440).contains(&empty), "{empty}");
@@ -141,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn short_stalls_are_caught_up_and_long_ones_are_not() {
+    fn short_stalls_are_made_up_and_long_ones_are_not() {
         let mut p = pacer(&plan(Transport::UdpConstant, 8_000_000, 1000));
-        assert_eq!(run(&mut p, [0, 5_000]), [1, 5], "5 ms behind: all five at once");
-        // 300 ms away: 11 of 300 departures are made up for (10 ms and the one due now), the rest never.
+        assert_eq!(run(&mut p, [0, 5_000]), [1, 5], "a lag of 5 ms: all five in a burst");
+        // After 300 ms, 11 of 300 departures are made up (10 ms and the one due now), the others are omitted.
         assert_eq!(run(&mut p, [305_000, 306_000]), [11, 1]);
         assert_eq!(p.stalled(), Duration::from_millis(289));
-        // Behind by more than a gap: 4, 3, 2 ms; then 299 ms and 9 to 2 ms.
+        // Lags of more than a gap: 4, 3, 2 ms; then 299 ms and 9 to 2 ms.
         assert_eq!((p.lag_max(), p.late()), (Duration::from_millis(299), 3 + 1 + 8));
         let rest: usize = run(&mut p, (307..1_000).map(|ms| ms * 1000)).iter().sum();
         assert_eq!(1 + 5 + 11 + 1 + rest, 1000 - 289);
     }
 
     #[test]
-    fn an_hour_of_suspension_costs_no_time() {
+    fn a_suspension_of_an_hour_is_skipped_in_one_step() {
         let mut p =
             pacer(&TestPlan { duration_ns: Some(7_200_000 * MS), ..plan(Transport::UdpConstant, 10_000_000_000, 24) });
         let hour = at(3_600_000_000);
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_end_a_stream_without_a_duration() {
+    fn a_data_amount_ends_a_stream_without_a_duration() {
         let p = TestPlan { duration_ns: None, bytes: Some(2_500), ..plan(Transport::UdpConstant, 8_000_000, 1000) };
         let mut p = pacer(&p);
         assert_eq!(run(&mut p, [0, 1_000, 50_000, 60_000]), [1, 1, 1, 0]);

@@ -1,4 +1,4 @@
-//! The client's side of the address validation.
+//! Client side of the address validation.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::control::HANDSHAKE_TIMEOUT;
 use crate::load::stream_numbers;
 use crate::{MeasureError, address};
 
-/// How long an answer is waited for before the question is asked again: a long path's round trip; a copy harms nobody.
-const ASK_EVERY: Duration = Duration::from_millis(200);
+/// Interval at which an unanswered request is repeated: the round trip of a long path. Copies are harmless.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The exchange of one stream. Reads no clock.
+/// Address validation of one stream. It reads no clock.
 #[derive(Debug)]
 struct Prover {
     token: [u8; 8],
@@ -24,15 +24,15 @@ struct Prover {
 }
 
 impl Prover {
-    /// What to send now.
-    fn question(&self) -> UdpControl {
+    /// Request to send now.
+    fn request(&self) -> UdpControl {
         match self.nonce {
             None => UdpControl::Hello { token: self.token },
             Some(nonce) => UdpControl::Proof { token: self.token, nonce },
         }
     }
 
-    /// Takes a datagram from the server; tells what it changed.
+    /// Handles a datagram from the server. Returns the progress that it made.
     fn handle(&mut self, datagram: &[u8]) -> Progress {
         match UdpControl::decode(datagram) {
             Some(UdpControl::Challenge { token, nonce }) if token == self.token && self.nonce != Some(nonce) => {
@@ -58,7 +58,7 @@ enum Progress {
     Ready,
 }
 
-/// Opens and proves a socket for each stream of the plan, all at once: on a long path each takes two round trips.
+/// Opens and validates a socket for each stream of the plan in parallel: on a long path each takes two round trips.
 ///
 /// # Errors
 /// No answer within [`HANDSHAKE_TIMEOUT`].
@@ -93,7 +93,7 @@ fn join(
     stream: u32,
     direction: Direction,
 ) -> Result<(UdpStream, StreamStart), MeasureError> {
-    // The address of the control connection: the server gives datagrams only to who asked for them.
+    // Same address as the control connection: the server answers only for sessions of the sender's address.
     local.set_port(0);
     let socket = kernel::udp_socket(local, false, super::buffer(plan), plan.dscp)?;
     let e = |source| KernelError::new(Op::Connect, server, source);
@@ -121,29 +121,29 @@ fn join(
     Ok((UdpStream { stream, direction, socket, token, traffic: Traffic::new(plan, stream) }, start))
 }
 
-/// Hello, challenge, proof, ready; each question again until it is answered.
+/// Exchanges hello, challenge, proof and ready; each request is repeated until it is answered.
 fn prove(socket: &UdpSocket, server: SocketAddr, token: [u8; 8]) -> Result<(), MeasureError> {
     let mut prover = Prover { token, nonce: None };
     let give_up = kernel::now() + HANDSHAKE_TIMEOUT;
-    let mut ask = Instant::ZERO;
+    let mut retry_at = Instant::ZERO;
     let mut buffer = [0; 32 * (UDP_CONTROL_BYTES + 1)];
     loop {
         let now = kernel::now();
         if now >= give_up {
             return Err(MeasureError::UdpBlocked { server, after: HANDSHAKE_TIMEOUT });
         }
-        if now >= ask {
-            // Refusals (a closed port, a full queue) may pass; the deadline tells when they do not.
-            kernel::send_datagram(socket, None, &prover.question().encode())?;
-            ask = now + ASK_EVERY;
+        if now >= retry_at {
+            // Refusals (a closed port, a full queue) may be temporary; the deadline handles permanent ones.
+            kernel::send_datagram(socket, None, &prover.request().encode())?;
+            retry_at = now + RETRY_INTERVAL;
         }
         let mut progress = Progress::Same;
         let got = kernel::recv_batch(socket, &mut buffer, |d| progress = progress.max(prover.handle(d.data)))?;
         match progress {
             Progress::Ready => return Ok(()),
-            Progress::Challenged => ask = now,
+            Progress::Challenged => retry_at = now,
             Progress::Same if got == 0 => {
-                let until = ask.min(give_up);
+                let until = retry_at.min(give_up);
                 kernel::wait(socket, false, until.saturating_since(now))?;
             }
             Progress::Same => {}
@@ -156,21 +156,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exchange_needs_both_answers_of_the_right_session() {
+    fn the_validation_needs_both_answers_of_the_right_session() {
         let (token, nonce) = ([1; 8], [2; 16]);
         let mut p = Prover { token, nonce: None };
-        assert_eq!(p.question(), UdpControl::Hello { token });
-        assert_eq!(p.handle(&UdpControl::Ready { token }.encode()), Progress::Same, "nobody was challenged");
+        assert_eq!(p.request(), UdpControl::Hello { token });
+        assert_eq!(p.handle(&UdpControl::Ready { token }.encode()), Progress::Same, "no challenge was received");
         assert_eq!(p.handle(&UdpControl::Challenge { token: [3; 8], nonce }.encode()), Progress::Same);
         assert_eq!(p.handle(b"noise"), Progress::Same);
         assert_eq!(p.handle(&UdpControl::Challenge { token, nonce }.encode()), Progress::Challenged);
         assert_eq!(p.handle(&UdpControl::Challenge { token, nonce }.encode()), Progress::Same, "a copy");
-        assert_eq!(p.question(), UdpControl::Proof { token, nonce });
+        assert_eq!(p.request(), UdpControl::Proof { token, nonce });
         assert_eq!(p.handle(&UdpControl::Ready { token }.encode()), Progress::Ready);
     }
 
     #[test]
-    fn a_silent_server_is_told_from_a_refusing_one_in_plain_words() {
+    fn the_error_of_a_silent_server_names_the_udp_port() {
         let error = MeasureError::UdpBlocked { server: "192.0.2.7:5003".parse().unwrap(), after: HANDSHAKE_TIMEOUT };
         assert_eq!(
             error.to_string(),

@@ -1,4 +1,4 @@
-//! The thread that receives one stream of datagrams.
+//! Thread that receives one datagram stream.
 
 use std::io;
 use std::sync::mpsc;
@@ -13,18 +13,18 @@ use super::end::{ReceivedTotals, UdpDone};
 use super::{DatagramCut, Expected, TMAX, UdpStream};
 use crate::load::{LoadPlan, LoadTime, PeerClock, Stop, StreamDone, StreamEvent};
 
-/// Datagrams that `kernel::recv_batch` takes at most in one call.
+/// Maximum number of datagrams in one call of `kernel::recv_batch`.
 const BATCH: usize = 32;
 
-/// Longest wait for a datagram, so that a stop and the sender's word are heeded soon.
-const WAIT: Duration = Duration::from_millis(20);
+/// Maximum wait for a datagram, which bounds the reaction to a stop and to the sender's final count.
+const WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// A receiver that finds its socket empty after a whole batch naps instead of asking to be woken: at such rates one
-/// wake-up per datagram costs more than the datagram. Arrivals are stamped by the kernel, so no delay is changed.
+/// Sleep of a receiver that empties its socket after a whole batch, instead of waiting for a wake-up: at such rates a
+/// wake-up costs more than a datagram. The kernel timestamps the arrivals, so the sleep changes no delay.
 const NAP: Duration = Duration::from_micros(50);
 
-/// How often realtime and monotonic clock are compared.
-const CLOCKS_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the realtime and the monotonic clock are compared.
+const CLOCK_COMPARISON_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Receiver {
     plan: LoadPlan,
@@ -36,12 +36,12 @@ pub(crate) struct Receiver {
     counts: Counts,
     since_empty: usize,
     next_clocks: Instant,
-    /// When the sender's word arrived.
-    told: Option<Instant>,
+    /// Arrival time of the sender's final count.
+    count_known_at: Option<Instant>,
     dropped_before: u64,
 }
 
-/// What was received so far.
+/// Counts up to now.
 struct Counts {
     token: [u8; 8],
     size: usize,
@@ -59,7 +59,7 @@ struct Counts {
 
 impl Counts {
     fn handle(&mut self, datagram: &UdpReceived<'_>) {
-        // Control datagrams (the address validation's last copies) have another token too, but are nobody's fault.
+        // Late control datagrams of the address validation have another token, but do not count as foreign.
         if wire::udp_control::is_control(datagram.data) {
             return;
         }
@@ -96,7 +96,7 @@ impl Receiver {
     ) -> Self {
         let (start, size) = (plan.start, stream.traffic.size);
         Self {
-            // One byte more than planned, so that a longer datagram shows.
+            // One byte more than planned, which exposes longer datagrams.
             buffer: vec![0; BATCH * (size + 1)],
             counts: Counts {
                 token: stream.token,
@@ -115,7 +115,7 @@ impl Receiver {
             },
             since_empty: 0,
             next_clocks: start,
-            told: None,
+            count_known_at: None,
             dropped_before: kernel::udp_drops(&stream.socket).unwrap_or(0),
             plan,
             stream,
@@ -125,7 +125,7 @@ impl Receiver {
         }
     }
 
-    /// Receives until all that was sent is there, or the waiting time after the sender's end is over.
+    /// Receives until all sent datagrams have arrived, or the waiting time after the sender's end has passed.
     pub(crate) fn run(mut self) {
         kernel::tight_timers();
         let failure = self.receive_all().err();
@@ -150,9 +150,9 @@ impl Receiver {
         }
     }
 
-    /// Breaks the whole load off when the sender has not said that it is done and has sent nothing for too long.
+    /// Aborts the whole load if the sender has neither reported its end nor sent a datagram for the maximum silence.
     fn check_silence(&self, now: Instant) -> Result<(), KernelError> {
-        let Some(limit) = self.plan.max_silence.filter(|_| self.told.is_none()) else { return Ok(()) };
+        let Some(limit) = self.plan.max_silence.filter(|_| self.count_known_at.is_none()) else { return Ok(()) };
         if now.saturating_since(self.counts.last) <= limit {
             return Ok(());
         }
@@ -166,22 +166,24 @@ impl Receiver {
             kernel::sleep_for(NAP);
             return Ok(());
         }
-        let until = self.plan.cut(self.counts.cut.index).min(now + WAIT).max(now + NAP);
+        let until = self.plan.cut(self.counts.cut.index).min(now + WAIT_MAX).max(now + NAP);
         kernel::wait(&self.stream.socket, false, until.saturating_since(now)).map(|_| ())
     }
 
-    /// All arrived; or the sender said how many there are and the waiting time is over; or the sender is long silent.
+    /// Whether all datagrams arrived, the waiting time after the sender's final count has passed, or the sender has
+    /// vanished.
     fn is_complete(&mut self, now: Instant) -> bool {
         let Some(expected) = self.expected.known() else { return self.is_overdue(now) };
-        let told = *self.told.get_or_insert(now);
-        self.counts.tracker.received() >= expected || now >= told + TMAX
+        let count_known_at = *self.count_known_at.get_or_insert(now);
+        self.counts.tracker.received() >= expected || now >= count_known_at + TMAX
     }
 
-    /// Without the sender's word: twice the grace time after the likely end, and as long without a datagram.
+    /// Whether twice the grace time has passed since the likely end and since the last datagram, without the sender's
+    /// final count.
     fn is_overdue(&self, now: Instant) -> bool {
-        let patience = (self.plan.grace * 2).max(TMAX);
-        let quiet = now.saturating_since(self.counts.last) > patience;
-        quiet && (now > self.stream.traffic.likely_end(self.plan.start) + patience || self.stop.is_gentle())
+        let timeout = (self.plan.grace * 2).max(TMAX);
+        let quiet = now.saturating_since(self.counts.last) > timeout;
+        quiet && (now > self.stream.traffic.likely_end(self.plan.start) + timeout || self.stop.is_gentle())
     }
 
     fn tick(&mut self, now: Instant) {
@@ -189,12 +191,12 @@ impl Receiver {
             self.counts.load.stop(now);
         }
         if now >= self.next_clocks {
-            self.next_clocks = now + CLOCKS_EVERY;
+            self.next_clocks = now + CLOCK_COMPARISON_INTERVAL;
             self.counts.clocks.refresh();
         }
-        // After the end only stragglers come: they belong to the interval in which the sending ended.
+        // Late datagrams after the end belong to the interval in which the transmission ended.
         let cut = self.plan.cut(self.counts.cut.index);
-        let sending = self.told.is_none() && self.plan.end().is_none_or(|e| cut <= e);
+        let sending = self.count_known_at.is_none() && self.plan.end().is_none_or(|e| cut <= e);
         if now >= cut && sending {
             self.send_cut(now);
         }
@@ -208,8 +210,8 @@ impl Receiver {
     }
 
     fn finish(mut self, failure: Option<KernelError>) {
-        let (begin, last) = (self.counts.cut.begin, self.counts.last);
-        if self.plan.is_worth_a_record(begin, last) {
+        let (start, last) = (self.counts.cut.start, self.counts.last);
+        if self.plan.is_worth_a_record(start, last) {
             self.send_cut(last);
         }
         let counts = self.counts;
@@ -224,7 +226,7 @@ impl Receiver {
             summary: counts.tracker.finish(self.expected.known()),
         };
         let gap = self.stream.traffic.gap();
-        // As at the sender: the last datagram stands for its gap too.
+        // The last datagram occupies its gap, as at the sender.
         let last = if counts.first.is_some() { counts.last + gap } else { counts.last };
         let load_end =
             counts.load.ended(kernel::now().max(last)).map(|e| if self.plan.duration.is_none() { last } else { e });

@@ -1,4 +1,4 @@
-//! The thread that sends one stream of datagrams.
+//! Thread that sends one datagram stream.
 
 use std::net::UdpSocket;
 use std::sync::mpsc;
@@ -13,17 +13,17 @@ use super::pacer::{Departure, Pacer};
 use super::{DatagramCut, UdpStream};
 use crate::load::{LoadPlan, Stop, StreamDone, StreamEvent};
 
-/// A sleeping thread wakes up late by up to about this much; the rest of the way to a deadline is spent watching the clock.
-const SPIN: Duration = Duration::from_micros(60);
+/// Maximum delay of a wake-up; the sender polls the clock for this time before a deadline.
+const SPIN_TIME: Duration = Duration::from_micros(60);
 
-/// Where there is no CPU to spare for that, a sleep_for is at least this long, and what falls due meanwhile leaves together.
-const NAP: Duration = Duration::from_micros(50);
+/// Minimum sleep without a spare CPU for polling; datagrams that become due meanwhile leave in one batch.
+const NAP_MIN: Duration = Duration::from_micros(50);
 
-/// Longest sleep_for, so that a stop is heeded soon.
+/// Maximum sleep, which bounds the reaction to a stop.
 const NAP_MAX: Duration = Duration::from_millis(50);
 
-/// Longest wait for room in the socket before the clock and the stop flag are looked at again.
-const ROOM_WAIT: Duration = Duration::from_millis(5);
+/// Maximum wait for room in the socket before the clock and the stop signal are checked again.
+const ROOM_WAIT_MAX: Duration = Duration::from_millis(5);
 
 pub(crate) struct Sender {
     plan: LoadPlan,
@@ -32,12 +32,12 @@ pub(crate) struct Sender {
     events: mpsc::Sender<StreamEvent>,
     pacer: Pacer,
     spin: bool,
-    /// Deadlines of datagrams that are due and not yet sent.
+    /// Deadlines of datagrams that are due and not sent.
     due: Vec<Instant>,
     headers: Vec<[u8; HEADER_LEN]>,
     filler: Vec<u8>,
     cut: DatagramCut,
-    /// Number of the next datagram; those that the kernel refused use up none.
+    /// Sequence number of the next datagram; refused datagrams use no number.
     sequence: u64,
     bytes: u64,
     errors: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// `spin` allows to watch the clock before each deadline, which takes up to a whole CPU.
+    /// Creates a sender. `spin` enables polling of the clock before each deadline, which uses up to one CPU.
     pub(crate) fn new(
         plan: LoadPlan,
         stream: UdpStream,
@@ -105,7 +105,7 @@ impl Sender {
         }
     }
 
-    /// Takes what is due, at most a batch.
+    /// Collects the due datagrams, at most a batch.
     fn collect(&mut self, now: Instant) -> Departure {
         loop {
             if self.due.len() == SEND_BATCH {
@@ -118,10 +118,10 @@ impl Sender {
         }
     }
 
-    /// Offers the due datagrams to the kernel, stamped with the time of the call.
+    /// Passes the due datagrams to the kernel, with the time of the call in their headers.
     fn send_due(&mut self) -> Result<(), KernelError> {
         let size = self.stream.traffic.size_of(self.sequence);
-        // Only the last of a given amount of data differs in length; it goes alone.
+        // Only the last datagram of a given amount of data differs in length; it leaves alone.
         let alike = (1..self.due.len() as u64).take_while(|n| self.stream.traffic.size_of(self.sequence + n) == size);
         let count = 1 + alike.count();
         let now = kernel::now();
@@ -152,23 +152,23 @@ impl Sender {
         self.last = now;
     }
 
-    /// This host's own queue is full: its network interface is slower than the plan.
+    /// Waits while this host's own queue is full: its network interface is slower than the plan.
     fn wait_for_room(&self) -> Result<(), KernelError> {
-        if kernel::wait(&self.stream.socket, true, ROOM_WAIT)?.readable {
-            // Nothing that a sender waits for; left unread it would end every wait at once.
+        if kernel::wait(&self.stream.socket, true, ROOM_WAIT_MAX)?.readable {
+            // The sender ignores received data, which would end every wait at once if it stayed unread.
             super::drain(&self.stream.socket);
         }
         Ok(())
     }
 
-    /// Waits for the next departure, and no longer than until the next cut.
+    /// Waits for the next departure, but at most until the end of the interval.
     fn pause(&self, now: Instant, deadline: Instant) {
         let until = deadline.min(self.plan.cut(self.cut.index)).min(now + NAP_MAX);
         let wait = until.saturating_since(now);
         if !self.spin {
-            kernel::sleep_for(wait.max(NAP));
-        } else if wait > SPIN {
-            kernel::sleep_for(wait - SPIN);
+            kernel::sleep_for(wait.max(NAP_MIN));
+        } else if wait > SPIN_TIME {
+            kernel::sleep_for(wait - SPIN_TIME);
         } else {
             while kernel::now() < until {
                 std::hint::spin_loop();
@@ -178,13 +178,13 @@ impl Sender {
 
     fn send_cut(&mut self, now: Instant) {
         let done = self.cut.split(now, None);
-        // A closed channel means that the collector is gone; the stop flag will follow.
+        // A closed channel means that the collector has ended; the stop signal follows.
         let _ = self.events.send(StreamEvent::Datagrams(Box::new(done)));
     }
 
     fn finish(mut self, failure: Option<KernelError>) {
         let now = kernel::now();
-        if self.plan.is_worth_a_record(self.cut.begin, now) && self.cut.bytes > 0 {
+        if self.plan.is_worth_a_record(self.cut.start, now) && self.cut.bytes > 0 {
             self.send_cut(now);
         }
         let gap = self.stream.traffic.gap();
@@ -203,7 +203,8 @@ impl Sender {
             bytes: self.bytes,
             blocks: self.sequence,
             first: self.first,
-            // A datagram stands for the time until the next; without its gap a short stream would seem too fast.
+            // A datagram occupies the time until the next one; without the last gap the rate of a short stream is too
+            // high.
             last: if self.first.is_some() { self.last + gap } else { self.last },
             cpu: kernel::thread_cpu(),
             failure: failure.map(|e| e.to_string()),
@@ -213,7 +214,7 @@ impl Sender {
     }
 }
 
-/// The path MTU when datagrams of this size exceed it.
+/// Returns the path MTU in bytes if datagrams of `size` bytes exceed it.
 fn fragments(socket: &UdpSocket, size: usize) -> Option<u64> {
     let v6 = socket.local_addr().is_ok_and(|a| a.is_ipv6());
     // Headers of IP (without options or extensions) and UDP: RFC 791, RFC 8200, RFC 768.
@@ -229,7 +230,8 @@ mod tests {
     use results::{Direction, TestPlan, Transport};
     use wire::DatagramHeader;
 
-    /// Send times of 1.5 s of a stream with a mean gap of 1 ms: a pause of the machine is a small part of it.
+    /// Departure times of a stream of 1.5 s with a mean gap of 1 ms: a short stall of the machine affects a small part
+    /// of it.
     fn departures(transport: Transport) -> Vec<Instant> {
         let plan = TestPlan { duration_ns: Some(1_500_000_000), ..plan(transport, 8_000_000, 1000) };
         let open =
@@ -257,8 +259,8 @@ mod tests {
             .collect()
     }
 
-    /// The share of gaps shorter than half the mean gap, and the median gap: neither is moved far when other work on this
-    /// host delays some departures.
+    /// Share of gaps shorter than half the mean gap, and the median gap. Both are robust against other work on this
+    /// host that delays some departures.
     fn shape(times: &[Instant]) -> (f64, i64) {
         let mut gaps: Vec<i64> = times.windows(2).map(|w| w[1].nanos_since(w[0])).collect();
         gaps.sort_unstable();
@@ -267,12 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn constant_and_poisson_streams_look_it() {
+    fn gaps_have_the_distribution_of_the_stream() {
         testbed::undisturbed(|| {
             let (constant, poisson) = (departures(Transport::UdpConstant), departures(Transport::UdpPoisson));
             let (short, median) = shape(&constant);
             assert!(short < 0.2 && (900_000..1_100_000).contains(&median), "constant: {short} {median}");
-            // Of exponential gaps 1 - exp(-1/2) = 39 % are shorter than half the mean, with a standard error of 1.3 %.
+            // 1 - exp(-1/2) = 39 % of exponential gaps are shorter than half the mean, with a standard error of 1.3 %.
             let (short, median) = shape(&poisson);
             assert!((0.27..0.6).contains(&short) && median < 850_000, "Poisson: {short} {median}");
             assert!((750..=1500).contains(&constant.len()) && (750..1750).contains(&poisson.len()));

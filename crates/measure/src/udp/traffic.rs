@@ -8,24 +8,25 @@ use wire::thrulay::{NtpTime, ThrulayDatagram};
 
 use crate::load::share_of;
 
-/// What one stream sends, as its plan says.
+/// Traffic of one stream according to its plan.
 ///
-/// The rate counts UDP payload (the 24-byte header included, IP and UDP headers not), per stream: what iperf3's `-b` means.
+/// The rate of a stream counts UDP payload, with the 24-byte header and without IP and UDP headers, as `-b` of iperf3
+/// does.
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     rate: Rate,
-    /// UDP payload of a datagram.
+    /// Bytes of UDP payload of a datagram.
     pub(crate) size: usize,
-    /// Seed of the Poisson schedule; absent when the gaps are equal.
+    /// Seed of the Poisson schedule; absent for equal gaps.
     poisson: Option<u64>,
-    /// Offset of the first departure: streams of a direction depart in turn, not in one burst.
+    /// Offset of the first departure: the streams of a direction depart in turn instead of in one burst.
     offset: Duration,
     duration: Option<Duration>,
     budget: Option<u64>,
     header: Header,
 }
 
-/// Whose header a datagram begins with. Both have the same length and the same fields, but for the time's format.
+/// Format of the header of a datagram. Both formats have the same length and fields except for the format of the time.
 #[derive(Debug, Clone, Copy)]
 enum Header {
     Native,
@@ -33,14 +34,14 @@ enum Header {
 }
 
 impl Traffic {
-    /// A stream for a thrulay server: `packets` datagrams of one length.
+    /// Creates a stream for a thrulay server: `packets` datagrams of one length.
     pub(crate) fn thrulay(plan: &TestPlan, packets: u64) -> Self {
         let plan = Self::new(plan, 0);
         let budget = packets.saturating_mul(plan.size as u64);
         Self { duration: None, budget: Some(budget), header: Header::Thrulay, ..plan }
     }
 
-    /// What datagram `sequence` begins with when it is handed to the kernel at `now`.
+    /// Header of datagram `sequence` that the kernel receives at `now`.
     pub(crate) fn header(&self, token: [u8; 8], sequence: u64, now: Instant) -> [u8; wire::DATAGRAM_HEADER_BYTES] {
         match self.header {
             Header::Native => DatagramHeader { token, sequence, sent: now }.encode(),
@@ -69,7 +70,7 @@ impl Traffic {
         traffic
     }
 
-    /// Mean distance of two departures.
+    /// Mean time between two departures.
     pub(crate) fn gap(&self) -> Duration {
         self.rate.time_for(self.bytes()).unwrap_or(Duration::MAX)
     }
@@ -82,18 +83,18 @@ impl Traffic {
         schedule.starting_at(start + self.offset)
     }
 
-    /// End of the sending, when time decides.
+    /// End of the transmission, if the test is limited by time.
     pub(crate) fn end(&self, start: Instant) -> Option<Instant> {
         self.duration.map(|d| start + d)
     }
 
-    /// About when the sending ends, whatever decides.
+    /// Approximate end of the transmission, for either limit.
     pub(crate) fn likely_end(&self, start: Instant) -> Instant {
         let by_bytes = || self.budget.and_then(|b| self.rate.time_for(Bytes::new(b)));
         start + self.duration.or_else(by_bytes).unwrap_or(Duration::MAX)
     }
 
-    /// Most datagrams that this stream can have: the sender sends no more, the receiver believes no higher number.
+    /// Maximum number of datagrams of this stream: the sender sends no more, and the receiver rejects higher numbers.
     pub(crate) fn planned_max(&self) -> u64 {
         if let Some(budget) = self.budget {
             return budget.div_ceil(self.size as u64);
@@ -102,12 +103,12 @@ impl Traffic {
         let bits_ns = self.size as u128 * 8 * 1_000_000_000;
         let mean =
             u64::try_from(ns.saturating_mul(u128::from(self.rate.as_bps())).div_ceil(bits_ns)).unwrap_or(u64::MAX);
-        // A Poisson count exceeds its mean by eight standard deviations once in 10^15 tests.
+        // A Poisson count exceeds its mean by eight standard deviations in one of 10^15 tests.
         let spread = if self.poisson.is_some() { 8 * mean.isqrt() + 8 } else { 0 };
         mean.saturating_add(spread)
     }
 
-    /// Bytes of datagram `sequence`: the last of a given amount of data is as long as what is left, its header at least.
+    /// Bytes of datagram `sequence`. The last one of a data amount contains the remaining bytes, at least its header.
     pub(crate) fn size_of(&self, sequence: u64) -> usize {
         let Some(budget) = self.budget else { return self.size };
         let left = budget.saturating_sub(sequence.saturating_mul(self.size as u64));

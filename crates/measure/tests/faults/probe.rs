@@ -1,5 +1,5 @@
-//! Far ends that answer probes too fast, with forged times or with a flood. Between the client and a real server stands somebody who changes
-//! what the server says.
+//! Far ends that answer probes too fast, with forged times or with a flood. A proxy between the client and a real
+//! server replaces the server's messages.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,32 +14,32 @@ use measure::probe::{Bounds, ProbeOptions, Prober, Run};
 use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Served, client_options, plan};
-use wire::{Frame, FrameReader, GREETING, Message, SESSION_MAX};
+use wire::{Frame, FrameReader, GREETING, Message, SESSION_BYTES_MAX};
 
-use crate::{LOCAL, PATIENCE, serve};
+use crate::{LOCAL, STEP_TIMEOUT, serve};
 
-/// What becomes of a message of the server: what is said instead, each so often.
-type Change = fn(Message) -> Vec<(Message, usize)>;
+/// Replacement of a server's message: the messages sent instead, each with its number of copies.
+type Rewrite = fn(Message) -> Vec<(Message, usize)>;
 
-/// The port of somebody between a client and the server; counts the bytes that the client took of what is said to it.
-fn between(served: &Served, change: Change, taken: Arc<AtomicUsize>) -> u16 {
+/// Starts a proxy between a client and the server, which counts the bytes that the client accepts. Returns its port.
+fn start_proxy(served: &Served, rewrite: Rewrite, taken: Arc<AtomicUsize>) -> u16 {
     let server = SocketAddr::new(LOCAL, served.port());
     let listener = TcpListener::bind((LOCAL, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let udp = UdpSocket::bind((LOCAL, port)).unwrap();
-    thread::spawn(move || pass_datagrams(&udp, server));
+    thread::spawn(move || forward_datagrams(&udp, server));
     thread::spawn(move || {
-        // The first connection is that of the session; a probing session has no other.
+        // The first connection is the control connection; a probing session has no other.
         let Ok((client, _)) = listener.accept() else { return };
         let far = TcpStream::connect(server).unwrap();
         let (mut from_client, mut to_server) = (client.try_clone().unwrap(), far.try_clone().unwrap());
         thread::spawn(move || drop(std::io::copy(&mut from_client, &mut to_server)));
-        change_messages(far, client, change, &taken);
+        rewrite_messages(far, client, rewrite, &taken);
     });
     port
 }
 
-fn pass_datagrams(near: &UdpSocket, server: SocketAddr) {
+fn forward_datagrams(near: &UdpSocket, server: SocketAddr) {
     let far = UdpSocket::bind((LOCAL, 0)).unwrap();
     far.connect(server).unwrap();
     let (back, mut buffer, mut client) = (far.try_clone().unwrap(), vec![0; 65_536], None);
@@ -58,17 +58,17 @@ fn pass_datagrams(near: &UdpSocket, server: SocketAddr) {
     }
 }
 
-fn change_messages(mut server: TcpStream, mut client: TcpStream, change: Change, taken: &AtomicUsize) {
+fn rewrite_messages(mut server: TcpStream, mut client: TcpStream, rewrite: Rewrite, taken: &AtomicUsize) {
     let mut greeting = [0; GREETING.len()];
     server.read_exact(&mut greeting).unwrap();
     client.write_all(&greeting).unwrap();
-    let (mut frames, mut chunk) = (FrameReader::new(SESSION_MAX), vec![0; 65_536]);
+    let (mut frames, mut chunk) = (FrameReader::new(SESSION_BYTES_MAX), vec![0; 65_536]);
     while let Ok(read @ 1..) = server.read(&mut chunk) {
         let mut unread = &chunk[..read];
         while !unread.is_empty() {
             unread = &unread[frames.feed(unread)..];
             while let Some(frame) = frames.next().unwrap() {
-                for bytes in changed(&frame, change).iter().flat_map(|(b, times)| std::iter::repeat_n(b, *times)) {
+                for bytes in rewritten(&frame, rewrite).iter().flat_map(|(b, times)| std::iter::repeat_n(b, *times)) {
                     if client.write_all(bytes).is_err() {
                         return;
                     }
@@ -79,12 +79,12 @@ fn change_messages(mut server: TcpStream, mut client: TcpStream, change: Change,
     }
 }
 
-/// What is said to the client instead of a frame, each so often.
-fn changed(frame: &Frame, change: Change) -> Vec<(Vec<u8>, usize)> {
+/// Replacement of a frame: the frames sent instead, each with its number of copies.
+fn rewritten(frame: &Frame, rewrite: Rewrite) -> Vec<(Vec<u8>, usize)> {
     match frame {
         Frame::Json(json) => {
-            let said = change(Message::decode(json).unwrap());
-            said.into_iter().map(|(m, times)| (m.encode_frame().unwrap(), times)).collect()
+            let replacement = rewrite(Message::decode(json).unwrap());
+            replacement.into_iter().map(|(m, times)| (m.encode_frame().unwrap(), times)).collect()
         }
         Frame::ClockPing(_) | Frame::ClockPong(_) => vec![(wire::encode_frame(frame).unwrap(), 1)],
     }
@@ -102,9 +102,9 @@ fn options(port: u16, direction: Direction) -> ProbeOptions {
     ProbeOptions { client, mtu: None, seed: 1 }
 }
 
-fn probed(change: Change, direction: Direction, method: impl Fn(Path) -> Box<dyn Method>) -> Run {
+fn run_rewritten(rewrite: Rewrite, direction: Direction, method: impl Fn(Path) -> Box<dyn Method>) -> Run {
     let served = serve(|_| ());
-    let port = between(&served, change, Arc::default());
+    let port = start_proxy(&served, rewrite, Arc::default());
     let mut prober = Prober::open(&options(port, direction)).unwrap();
     let bounds = Bounds { bytes: 1_000_000, time: Duration::from_secs(20) };
     let run = prober.run(method(prober.path()).as_mut(), bounds, &|| false).unwrap();
@@ -117,7 +117,7 @@ fn short_adr(path: Path) -> Box<dyn Method> {
 }
 
 #[test]
-fn arrivals_that_take_longer_than_there_was_time_tell_no_rate() {
+fn arrivals_over_more_than_the_elapsed_time_give_no_rate() {
     let stretched = |message| match message {
         Message::TrainArrived { train, received_ns, clock_steps } => {
             let later = |(i, t): (usize, Option<u64>)| t.map(|t| t + i as u64 * 1_000_000_000);
@@ -126,12 +126,12 @@ fn arrivals_that_take_longer_than_there_was_time_tell_no_rate() {
         }
         other => vec![(other, 1)],
     };
-    let run = probed(stretched, Direction::Up, short_adr);
+    let run = run_rewritten(stretched, Direction::Up, short_adr);
     assert!(run.outcome.interval.is_none() && run.outcome.caveats.contains(&Caveat::Implausible), "{run:?}");
 }
 
 #[test]
-fn departures_that_take_longer_than_there_was_time_tell_no_rate() {
+fn departures_over_more_than_the_elapsed_time_give_no_rate() {
     let stretched = |message| match message {
         Message::TrainDeparted { train, sent_ns } => {
             let later = |(i, t): (usize, Option<u64>)| t.map(|t| t + i as u64 * 1_000_000_000);
@@ -140,12 +140,12 @@ fn departures_that_take_longer_than_there_was_time_tell_no_rate() {
         }
         other => vec![(other, 1)],
     };
-    let run = probed(stretched, Direction::Down, short_adr);
+    let run = run_rewritten(stretched, Direction::Down, short_adr);
     assert!(run.outcome.interval.is_none() && run.outcome.caveats.contains(&Caveat::Implausible), "{run:?}");
 }
 
 #[test]
-fn a_clock_of_the_far_end_that_is_set_all_the_time_tells_no_rate() {
+fn continuous_clock_steps_of_the_far_end_give_no_rate() {
     static SET: AtomicUsize = AtomicUsize::new(1);
     let set = |message| match message {
         Message::TrainArrived { train, received_ns, .. } => {
@@ -154,26 +154,26 @@ fn a_clock_of_the_far_end_that_is_set_all_the_time_tells_no_rate() {
         }
         other => vec![(other, 1)],
     };
-    let run = probed(set, Direction::Up, short_adr);
+    let run = run_rewritten(set, Direction::Up, short_adr);
     assert!(run.outcome.interval.is_none() && run.outcome.caveats.contains(&Caveat::ClockStep), "{run:?}");
 }
 
 #[test]
-fn answers_of_trains_that_nobody_sent_are_passed_over() {
+fn reports_of_unsent_trains_are_ignored() {
     let eager = |message| {
         let number = |train| (Message::TrainArrived { train, received_ns: vec![Some(1); 3], clock_steps: 0 }, 1);
         let is_about_train = matches!(message, Message::TrainArrived { .. });
         (if is_about_train { 100..200 } else { 0..0 }).map(number).chain([(message, 1)]).collect()
     };
-    let run = probed(eager, Direction::Up, short_adr);
-    // On the loopback device the rate is the sender's, which ADR says.
+    let run = run_rewritten(eager, Direction::Up, short_adr);
+    // On the loopback device the sender limits the rate, which ADR reports as a caveat.
     let wrong = [Caveat::Implausible, Caveat::NoAnswer, Caveat::Loss];
     assert!(run.outcome.interval.is_some() && !wrong.iter().any(|t| run.outcome.caveats.contains(t)), "{run:?}");
 }
 
 #[test]
-fn what_a_far_end_says_without_being_asked_waits_in_its_connection() {
-    // Whatever comes once the probes of the method are under way, which take ten seconds, during which nobody reads.
+fn unsolicited_messages_wait_in_the_connection() {
+    // The flood arrives during the probes of the method, which take 10 s and do not read messages.
     let flood = |message| match message {
         Message::Started { .. } => {
             let useless = Message::TrainArrived { train: 9, received_ns: vec![Some(1 << 60); 3000], clock_steps: 0 };
@@ -183,14 +183,15 @@ fn what_a_far_end_says_without_being_asked_waits_in_its_connection() {
     };
     let served = serve(|_| ());
     let taken = Arc::new(AtomicUsize::new(0));
-    let port = between(&served, flood, Arc::clone(&taken));
+    let port = start_proxy(&served, flood, Arc::clone(&taken));
     let mut prober = Prober::open(&options(port, Direction::Up)).unwrap();
-    let begin = Instant::now();
+    let start = Instant::now();
     let bounds = Bounds { bytes: 1_000_000, time: Duration::from_secs(20) };
-    let interrupted = || begin.elapsed() > Duration::from_secs(3);
+    let interrupted = || start.elapsed() > Duration::from_secs(3);
     let ended = prober.run(&mut RonProbes::quick(prober.path()), bounds, &interrupted);
-    assert!(ended.is_err() && begin.elapsed() < PATIENCE, "{ended:?}");
-    // Each message has 60 kB, all of them 1.2 GB. 64 wait decoded, some in the reader, the rest of what was taken in two sockets' buffers.
+    assert!(ended.is_err() && start.elapsed() < STEP_TIMEOUT, "{ended:?}");
+    // Each message has 60 kB, all of them 1.2 GB. 64 decoded ones wait in the inbox, some in the reader, and the others
+    // fill two socket buffers.
     let taken = taken.load(Ordering::Relaxed);
     assert!(taken < 64_000_000, "{taken} bytes were taken");
 }

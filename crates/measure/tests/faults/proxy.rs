@@ -1,4 +1,4 @@
-//! A wire between client and server that can be cut as the death of a process cuts it: all connections end at once.
+//! Proxy between client and server that closes all connections at once, as the death of a process does.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use testbed::Served;
 
 use crate::LOCAL;
 
-/// Forwards connections to a server until it is cut.
+/// Forwards connections to a server until they are cut.
 pub(crate) struct Proxy {
     port: u16,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -21,7 +21,7 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
         let (server, kept) = (served.port(), Arc::clone(&open));
-        // Ends with the process; it waits for connections that no longer come.
+        // The thread ends with the process; it waits for further connections.
         thread::spawn(move || {
             for client in listener.incoming() {
                 let pair = client.and_then(|c| Ok((c, TcpStream::connect((LOCAL, server))?)));
@@ -43,17 +43,17 @@ impl Proxy {
         self.port
     }
 
-    /// Ends all connections, towards both ends.
+    /// Closes all connections towards both ends.
     pub(crate) fn cut(&self) {
-        self.cut_but(0);
+        self.cut_after(0);
     }
 
-    /// Ends all connections but the first one, which is the control connection of a test.
+    /// Closes all connections except the first one, the control connection of a test.
     pub(crate) fn cut_data(&self) {
-        self.cut_but(1);
+        self.cut_after(1);
     }
 
-    fn cut_but(&self, first: usize) {
+    fn cut_after(&self, first: usize) {
         for stream in self.open.lock().unwrap().iter().skip(2 * first) {
             let _ = stream.shutdown(Shutdown::Both);
         }

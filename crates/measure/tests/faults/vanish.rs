@@ -1,4 +1,4 @@
-//! A path that goes away without a word: no reset, no end of connection.
+//! A path that fails without notice: no reset, no close.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use testbed::{Lan, Place, Served, client_options, or_skip, plan, run_test, serve
 use wire::{Message, UdpControl};
 
 use crate::peer::{Peer, session};
-use crate::{LOCAL, PATIENCE, assert_healthy, serve};
+use crate::{LOCAL, STEP_TIMEOUT, assert_healthy, serve};
 
 #[test]
-fn both_ends_give_up_on_a_peer_that_falls_silent() {
+fn both_ends_time_out_on_a_silent_peer() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let served = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
     let both = TestPlan {
@@ -20,7 +20,7 @@ fn both_ends_give_up_on_a_peer_that_falls_silent() {
         rate_bps: Some(20_000_000),
         ..plan(Duration::from_secs(55))
     };
-    // The stated timeout, and 10 s: the grace of 2 s twice, and a loaded machine.
+    // The documented timeout, and 10 s: twice the grace time of 2 s, and a loaded machine.
     let limit = PEER_TIMEOUT + Duration::from_secs(10);
     std::thread::scope(|scope| {
         let options = client_options(lan.server_ip(), served.port(), both);
@@ -38,25 +38,25 @@ fn both_ends_give_up_on_a_peer_that_falls_silent() {
     });
 }
 
-/// A session by hand that has proven the address of its only stream of datagrams.
+/// Validates the address of the only datagram stream of a scripted session.
 fn prove_datagrams(served: &Served, name: [u8; 8]) -> UdpSocket {
     let socket = UdpSocket::bind((LOCAL, 0)).unwrap();
     socket.connect((LOCAL, served.port())).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
     let token = wire::stream_token(name, 0);
-    let ask = |question: UdpControl| {
-        socket.send(&question.encode()).unwrap();
+    let exchange = |request: UdpControl| {
+        socket.send(&request.encode()).unwrap();
         let mut answer = [0; 64];
         let n = socket.recv(&mut answer).unwrap();
         UdpControl::decode(&answer[..n]).unwrap()
     };
-    let UdpControl::Challenge { nonce, .. } = ask(UdpControl::Hello { token }) else { panic!("no challenge") };
-    assert!(matches!(ask(UdpControl::Proof { token, nonce }), UdpControl::Ready { .. }));
+    let UdpControl::Challenge { nonce, .. } = exchange(UdpControl::Hello { token }) else { panic!("no challenge") };
+    assert!(matches!(exchange(UdpControl::Proof { token, nonce }), UdpControl::Ready { .. }));
     socket
 }
 
 #[test]
-fn a_client_that_sends_no_datagrams_loses_its_seat() {
+fn a_client_without_datagrams_is_ended() {
     let served = serve(|o| o.max_udp_silence = Duration::from_millis(300));
     let plan = TestPlan {
         transport: Transport::UdpConstant,
@@ -68,15 +68,15 @@ fn a_client_that_sends_no_datagrams_loses_its_seat() {
     let mut control = Peer::connect(&served);
     let name = session(&control.request(&plan));
     let _socket = prove_datagrams(&served, name);
-    control.say(&Message::Start { clock: None });
+    control.send_message(&Message::Start { clock: None });
     let reason = loop {
-        match control.hear().expect("closed without a reason") {
+        match control.receive().expect("closed without a reason") {
             Message::Failed { reason } => break reason,
             Message::Started { .. } | Message::Interval(_) => {}
             other => panic!("{other:?}"),
         }
     };
     assert!(reason.contains("no datagram came"), "{reason}");
-    assert!(served.has_sessions_within(0, PATIENCE));
+    assert!(served.has_sessions_within(0, STEP_TIMEOUT));
     assert_healthy(&served);
 }

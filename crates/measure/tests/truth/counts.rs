@@ -1,4 +1,4 @@
-//! What was sent is what was received, to the byte, and what the interface counted.
+//! Sent bytes equal the received bytes exactly, and agree with the counters of the interface.
 
 use std::{fs, time::Duration};
 
@@ -19,7 +19,7 @@ fn assert_exact(d: &DirectionSummary, bytes: u64) {
     assert_eq!(streams, bytes);
 }
 
-/// Headers in `bytes` cut into blocks: a last block shorter than a header has none.
+/// Number of headers in `bytes` cut into blocks: a last block shorter than a header has none.
 fn headers(bytes: u64, block: u64) -> u64 {
     bytes / block + u64::from(bytes % block >= 16)
 }
@@ -29,7 +29,7 @@ fn round_trips(d: &DirectionSummary) -> u64 {
 }
 
 #[test]
-fn any_amount_arrives_to_the_byte_with_one_round_trip_for_each_header() {
+fn any_data_amount_arrives_exactly_with_one_round_trip_per_header() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let block = 65_536;
     for bytes in [1, 15, 16, 17, 65_535, 65_536, 65_537, 65_551, 65_552, 3_000_001] {
@@ -43,7 +43,7 @@ fn any_amount_arrives_to_the_byte_with_one_round_trip_for_each_header() {
 }
 
 #[test]
-fn streams_and_directions_each_count_to_the_byte() {
+fn streams_and_directions_are_each_counted_exactly() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let bytes = 10_000_019;
     for directions in [vec![Direction::Up], vec![Direction::Down], vec![Direction::Up, Direction::Down]] {
@@ -61,7 +61,7 @@ fn streams_and_directions_each_count_to_the_byte() {
 }
 
 #[test]
-fn a_timed_test_leaves_nothing_uncounted() {
+fn a_timed_test_counts_all_bytes() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let both =
         TestPlan { streams: 8, directions: vec![Direction::Up, Direction::Down], ..plan(Duration::from_secs(1)) };
@@ -76,29 +76,34 @@ fn a_timed_test_leaves_nothing_uncounted() {
 #[test]
 fn the_interface_counts_the_same_bytes() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-    // Without offloading each packet on the virtual cable is a frame, with headers of its own.
+    // Without offloading each packet on the virtual cable is a frame with its own headers.
     lan.client.iproute("ip link set dev eth0 gso_max_segs 1").unwrap();
     let bytes = 20_000_003;
-    let (before, repeated_before) = (lan.counters(Place::Server).unwrap(), segments_sent_again(&lan));
+    let (before, repeated_before) = (lan.counters(Place::Server).unwrap(), retransmitted_segments(&lan));
     let outcome = complete(&lan, amount(bytes));
-    let (after, repeated_after) = (lan.counters(Place::Server).unwrap(), segments_sent_again(&lan));
+    let (after, repeated_after) = (lan.counters(Place::Server).unwrap(), retransmitted_segments(&lan));
     let up = outcome.direction(Direction::Up);
     assert_exact(up, bytes);
     let packets = after.received_packets - before.received_packets;
     // Ethernet 14, IPv4 20, TCP with timestamps 32.
     let payload = after.received_bytes - before.received_bytes - 66 * packets;
-    // A busy host drops at its receive backlog or answers late; the kernel says how many segments it sent again.
-    let again = 1448 * (repeated_after - repeated_before);
-    println!("{bytes} bytes sent, {payload} on the cable in {packets} packets, at most {again} bytes sent again");
-    // On top of the load: the control connection (some ten kB), options of handshakes, address resolution.
-    assert!((bytes..bytes + again + 100_000).contains(&payload), "{payload} bytes of payload on the cable");
+    // A busy host drops packets at its receive backlog or answers late; the kernel counts the retransmitted segments.
+    let retransmitted = 1448 * (repeated_after - repeated_before);
+    println!(
+        "{bytes} bytes sent, {payload} on the cable in {packets} packets, at most {retransmitted} bytes retransmitted"
+    );
+    // Besides the load: the control connection (about 10 kB), options of handshakes, address resolution.
+    assert!((bytes..bytes + retransmitted + 100_000).contains(&payload), "{payload} bytes of payload on the cable");
     let efficiency = up.rfc6349.as_ref().map_or(0.0, |r| r.tcp_efficiency_percent) / 100.0;
-    let told = bytes as f64 * (1.0 / efficiency - 1.0);
-    assert!(told <= again as f64 + 1.0, "{told:.0} bytes told as sent again, {again} by the kernel");
+    let reported = bytes as f64 * (1.0 / efficiency - 1.0);
+    assert!(
+        reported <= retransmitted as f64 + 1.0,
+        "{reported:.0} bytes reported as retransmitted, {retransmitted} by the kernel"
+    );
 }
 
 /// Segments that the client's TCP has retransmitted, by the kernel's `TcpRetransSegs`.
-fn segments_sent_again(lan: &Lan) -> u64 {
+fn retransmitted_segments(lan: &Lan) -> u64 {
     let snmp = lan.client.run(|| fs::read_to_string("/proc/thread-self/net/snmp").unwrap()).unwrap();
     let mut tcp = snmp.lines().filter(|line| line.starts_with("Tcp:")).map(str::split_whitespace);
     let (names, mut values) = (tcp.next().unwrap(), tcp.next().unwrap());

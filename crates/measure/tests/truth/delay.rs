@@ -1,4 +1,4 @@
-//! Where the delay sits, and how small it is on an idle path.
+//! Attribution of the delay to its stages, and its size on an idle path.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::{complete, ms};
 
 const RATE: Rate = Rate::from_bps(50_000_000);
 
-/// The stages at their medians, in ms: socket buffer, queueing discipline, network, receiving application.
+/// Medians of the stages, in ms: socket buffer, queueing discipline, network, receiving application.
 fn medians(d: &Decomposition) -> [f64; 4] {
     let p50 = |s: &Option<DelaySummary>| s.as_ref().map_or(f64::NAN, |s| ms(s.p50_ns));
     [p50(&d.socket_buffer), p50(&d.qdisc), p50(&d.network), p50(&d.receiver_app)]
 }
 
-/// Whether a delay is the one that the watched queue explains.
+/// Whether the observed queue explains a delay.
 ///
-/// 15 %: the watch reads the queue of a load that is still growing, at moments that a busy host chooses. 4 ms: what counts
-/// the bytes sees whole offloaded packets (up to 64 KiB, 10 ms at this rate) come and go.
+/// 15 %: the observation samples the queue of a growing load, at times that a busy host delays. 4 ms: the byte count
+/// changes by whole offloaded packets (up to 64 KiB, 10 ms at this rate).
 fn explains(queue_ms: f64, delay_ms: f64) -> bool {
     (delay_ms - queue_ms).abs() <= 0.15 * queue_ms + 4.0
 }
 
-/// What a test across a bottleneck at `place` says (medians of the stages, in ms), and the median wait that the watched
-/// queue explains.
+/// Result of a test across a bottleneck at `place` (medians of the stages, in ms), and the median wait that the
+/// observed queue explains.
 struct Seen {
     outcome: Outcome,
     stages: [f64; 4],
@@ -44,7 +44,8 @@ fn measure(lan: &Lan, place: Place, plan: TestPlan) -> Seen {
 }
 
 fn load() -> TestPlan {
-    // Reno has no HyStart, which would leave slow start before there is a queue worth measuring. The window bounds it.
+    // Reno has no HyStart, which would leave slow start before the queue is long enough to measure. The window bounds
+    // it.
     TestPlan {
         congestion_control: Some("reno".to_owned()),
         window_bytes: Some(400_000),
@@ -53,7 +54,7 @@ fn load() -> TestPlan {
 }
 
 #[test]
-fn a_queue_in_the_router_is_found_in_the_network() {
+fn a_queue_in_the_router_is_attributed_to_the_network() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::with_router()) else { return };
         let Seen { outcome, stages, queue } = measure(&lan, Place::Router, load());
@@ -61,20 +62,20 @@ fn a_queue_in_the_router_is_found_in_the_network() {
         assert!(queue > 20.0, "no standing queue: {queue} ms");
         assert!(explains(queue, network), "queue {queue} ms, stages {stages:?}");
         assert!(qdisc < 0.1 * queue && receiver < 0.1 * queue, "queue {queue} ms, stages {stages:?}");
-        // The queue is in one direction, and the two one-way delays say in which.
+        // The queue is in one direction, which the two one-way delays distinguish.
         let up = outcome.direction(Direction::Up);
         let (there, back) = (up.one_way.as_ref().unwrap(), up.one_way_return.as_ref().unwrap());
         let there_ms = there.p50_ns as f64 / 1e6;
-        assert!(explains(queue, there_ms), "queue {queue} ms, one way {there_ms} ms");
+        assert!(explains(queue, there_ms), "queue {queue} ms, one-way delay {there_ms} ms");
         assert!(back.p50_ns as f64 / 1e6 < 0.1 * queue, "queue {queue} ms, back {} ns", back.p50_ns);
     });
 }
 
-/// One TCP stream leaves its bytes in the socket buffer, wherever in the host the bottleneck is: TCP small queues let at
+/// A single TCP stream keeps its bytes in the socket buffer for any bottleneck in the host: TCP small queues let at
 /// most two offloaded packets, or 1 ms at the pacing rate, wait in the queueing discipline (tcp_small_queue_check in
-/// net/ipv4/tcp_output.c). `net.ipv4.tcp_limit_output_bytes` only lowers that bound, so that raising it changes nothing.
+/// net/ipv4/tcp_output.c). `net.ipv4.tcp_limit_output_bytes` only lowers that bound, so that raising it has no effect.
 #[test]
-fn a_bottleneck_in_the_own_interface_holds_the_bytes_in_the_socket_buffer() {
+fn a_bottleneck_in_the_local_interface_keeps_the_bytes_in_the_socket_buffer() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
         let Seen { outcome, stages, queue } = measure(&lan, Place::Client, load());
@@ -82,19 +83,19 @@ fn a_bottleneck_in_the_own_interface_holds_the_bytes_in_the_socket_buffer() {
         assert!(explains(queue, qdisc), "queue {queue} ms, stages {stages:?}");
         assert!(buffer > 2.0 * qdisc, "stages {stages:?}");
         assert!(network < 0.1 * qdisc && receiver < 0.1 * qdisc, "stages {stages:?}");
-        // The application feels the whole of it. 15 %: medians of sums are not sums of medians.
+        // The application's delay contains all stages. 15 %: medians of sums are not sums of medians.
         let felt = ms(outcome.direction(Direction::Up).block_rtt.as_ref().unwrap().p50_ns);
         let sum: f64 = stages.iter().sum();
         assert!((felt - sum).abs() <= 0.15 * felt, "block round trip {felt} ms, stages {stages:?}");
     });
 }
 
-/// The same bottleneck, with a standing queue that foreign traffic of the same host keeps in front of it.
+/// The same bottleneck, with a standing queue of other traffic of the same host before it.
 #[test]
-fn a_queue_in_the_own_interface_is_found_in_the_queueing_discipline() {
+fn a_queue_in_the_local_interface_is_attributed_to_the_queueing_discipline() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-        // 400 000 bytes as the kernel charges them are about 250 000 in the queue: 40 ms.
+        // The kernel charges 400 000 bytes for about 250 000 bytes in the queue: 40 ms.
         let background = Background::start(&lan.client, &lan.server, lan.server_ip(), 400_000).unwrap();
         let gentle = TestPlan { rate_bps: Some(5_000_000), ..load() };
         let Seen { stages, queue, .. } = measure(&lan, Place::Client, gentle);
@@ -107,12 +108,12 @@ fn a_queue_in_the_own_interface_is_found_in_the_queueing_discipline() {
 }
 
 #[test]
-fn the_smallest_round_trips_are_those_of_an_idle_probe() {
+fn the_minimum_round_trips_equal_those_of_an_idle_probe() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
         let idle = idle_round_trip(&lan.client, &lan.server, lan.server_ip(), 300).unwrap();
-        // Buffers for a few small blocks: each is written and sent into an empty path, like a ping. (A pacing rate would make
-        // blocks wait in the socket; on an idle path the wait, not the path, would be their round trip.)
+        // Buffers for a few small blocks: each is written and sent into an empty path, like a ping. A pacing rate would
+        // make blocks wait in the socket, and on an idle path that wait would dominate their round trip.
         let idle_path = TestPlan { window_bytes: Some(8_000), block_bytes: 1400, ..plan(Duration::from_secs(2)) };
         let outcome = complete(&lan, idle_path);
         let up = outcome.direction(Direction::Up);
@@ -125,7 +126,7 @@ fn the_smallest_round_trips_are_those_of_an_idle_probe() {
     });
 }
 
-/// Pacing takes the blocks apart into packet buffers that begin anywhere in them; each sampled header must keep its stamps.
+/// Pacing splits the blocks into packet buffers at arbitrary offsets; each sampled header must keep its timestamps.
 #[test]
 fn no_block_arrives_before_it_was_sent() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
@@ -135,13 +136,13 @@ fn no_block_arrives_before_it_was_sent() {
         let up = outcome.direction(Direction::Up);
         let (there, stages) = (up.one_way.as_ref().unwrap(), up.decomposition.as_ref().unwrap());
         println!("{there:?} {:?}", stages.missing);
-        // Sampled 200 times a second.
+        // 200 samples a second.
         assert!(there.count > 100, "{there:?}");
         assert_eq!(there.discarded, 0, "{:?}", stages.missing);
-        // 100 us for the reading of the clocks.
+        // 100 us for reading the clocks.
         assert!(there.min_ns >= -(there.bound_ns as i64) - 100_000, "{there:?}");
         assert!(!stages.missing.iter().any(|m| m.contains("backwards")), "{:?}", stages.missing);
-        // An acknowledgement is stamped for nearly every sample, where the stamps stay with their bytes.
+        // Nearly every sample has a timestamp of its acknowledgement if the timestamps stay with their bytes.
         let acknowledged = stages.network.as_ref().unwrap().count;
         assert!(acknowledged * 20 > stages.samples * 19, "{acknowledged} of {}", stages.samples);
     }

@@ -1,4 +1,4 @@
-//! The verdict names what limits the transfer.
+//! The limit verdict names the factor that limits the transfer.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use units::Rate;
 
 use crate::complete;
 
-/// Runs a test and checks that most of its time is blamed on one of `expected`.
+/// Runs a test and asserts that one of `expected` is the limit for most of its time.
 fn assert_limit(lan: &Lan, plan: TestPlan, direction: Direction, expected: &[Limit]) {
     let outcome = complete(lan, plan);
     let limits = &outcome.direction(direction).limits;
@@ -18,7 +18,7 @@ fn assert_limit(lan: &Lan, plan: TestPlan, direction: Direction, expected: &[Lim
 }
 
 #[test]
-fn a_ceiling_that_the_user_sets_is_the_limit() {
+fn a_rate_set_by_the_user_is_the_limit() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
         let paced = TestPlan { rate_bps: Some(50_000_000), ..plan(Duration::from_secs(2)) };
@@ -29,11 +29,12 @@ fn a_ceiling_that_the_user_sets_is_the_limit() {
 }
 
 #[test]
-fn a_window_smaller_than_the_path_is_the_limit() {
+fn a_window_below_the_bandwidth_delay_product_is_the_limit() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-        // Foreign traffic on the way back makes a path of 40 ms, on which 16 kB in flight are 3 Mb/s. (On the way there its queue
-        // would also be that of TCP small queues.) Which of the two buffers of one size is full first is the kernel's affair.
+        // Other traffic in the return direction makes a path of 40 ms, on which 16 kB in flight are 3 Mb/s. In the
+        // forward direction its queue would also be that of TCP small queues. The kernel determines which of the two
+        // buffers of one size fills first.
         lan.shape(Place::Server, &Bottleneck::with_depth(Rate::from_bps(50_000_000), Duration::from_millis(400)))
             .unwrap();
         let _background = Background::start(&lan.server, &lan.client, lan.client_ip(), 400_000).unwrap();
@@ -43,7 +44,7 @@ fn a_window_smaller_than_the_path_is_the_limit() {
 }
 
 #[test]
-fn a_bottleneck_that_is_full_is_the_limit() {
+fn a_full_bottleneck_is_the_limit() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::with_router()) else { return };
         lan.shape(Place::Router, &Bottleneck::with_depth(Rate::from_bps(50_000_000), Duration::from_millis(20)))
@@ -56,8 +57,8 @@ fn a_bottleneck_that_is_full_is_the_limit() {
 fn without_a_bottleneck_the_hosts_are_the_limit() {
     undisturbed(|| {
         let Some(lan) = or_skip(Lan::two_hosts()) else { return };
-        // At tens of Gb/s a thread that runs late lets a buffer fill or run empty within the interval: the hosts' doing, too.
-        // What must not be blamed is the network, which has no limit here.
+        // At tens of Gb/s a delayed thread lets a buffer fill or run empty within the interval, which is also a limit
+        // of the hosts. The network, which has no limit here, must not be the verdict.
         let hosts = [Limit::SenderCpu, Limit::ReceiverCpu, Limit::SendBuffer, Limit::ReceiveWindow];
         assert_limit(&lan, plan(Duration::from_secs(2)), Direction::Up, &hosts);
     });

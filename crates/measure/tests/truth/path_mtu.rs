@@ -1,4 +1,4 @@
-//! Paths that drop large packets without a word: sessions survive, and the verdict names the size that passes.
+//! Paths that silently drop large packets: sessions survive, and the verdict names the size that passes.
 
 use std::time::Duration;
 
@@ -27,16 +27,16 @@ fn network(towards: &[Place]) -> Option<Lan> {
 fn assert_named(outcome: &Outcome, direction: Direction) {
     let found = outcome.direction(direction).path_mtu.unwrap_or_else(|| panic!("{:?}", outcome.end.warnings));
     assert_eq!((found.lost_bytes, found.passing_bytes, found.passing_mss_bytes), (1500, 1400, 1360));
-    let told = outcome
+    let is_reported = outcome
         .end
         .warnings
         .iter()
         .any(|w| w.contains("1500 B do not get through, 1400 B do") && w.contains("-M 1360"));
-    assert!(told, "{:?}", outcome.end.warnings);
+    assert!(is_reported, "{:?}", outcome.end.warnings);
 }
 
 #[test]
-fn a_black_hole_is_named_in_either_direction() {
+fn a_black_hole_is_reported_in_either_direction() {
     let Some(lan) = network(&[Place::Client, Place::Server]) else { return };
     for direction in [Direction::Up, Direction::Down] {
         let outcome = complete(&lan, TestPlan { directions: vec![direction], ..plan(Duration::from_secs(2)) });
@@ -44,7 +44,7 @@ fn a_black_hole_is_named_in_either_direction() {
         let summary = outcome.direction(direction);
         assert_eq!((summary.receiver.bytes, summary.limits.get(&Limit::PathMtu)), (0, Some(&1.0)));
     }
-    // What the verdict says to set works.
+    // The recommended setting works.
     let outcome = complete(&lan, TestPlan { mss_bytes: Some(1360), ..plan(Duration::from_secs(1)) });
     let up = outcome.direction(Direction::Up);
     assert!(up.agreement.agree && up.receiver.bytes > 1_000_000, "{:?}", up.agreement);
@@ -52,25 +52,25 @@ fn a_black_hole_is_named_in_either_direction() {
 }
 
 #[test]
-fn a_sender_that_finds_the_size_by_itself_is_measured_and_told() {
+fn a_sender_with_mtu_probing_is_measured_and_the_black_hole_reported() {
     let Some(lan) = network(&[Place::Client, Place::Server]) else { return };
     lan.client.set("net/ipv4/tcp_mtu_probing", "1").unwrap();
-    // It begins to probe after two retransmission timeouts instead of three: within a second.
+    // The kernel starts to probe after two retransmission timeouts instead of three: within a second.
     lan.client.set("net/ipv4/tcp_retries1", "2").unwrap();
     let outcome = complete(&lan, plan(Duration::from_secs(8)));
     let up = outcome.direction(Direction::Up);
     assert!(up.receiver.bytes > 100_000 && up.agreement.agree, "{:?}", up.agreement);
     assert_named(&outcome, Direction::Up);
-    assert_eq!(up.limits.get(&Limit::PathMtu), None, "it did carry something");
+    assert_eq!(up.limits.get(&Limit::PathMtu), None, "data was transferred");
 }
 
 #[test]
-fn an_upload_works_where_only_the_way_back_drops_large_packets() {
+fn an_upload_works_if_only_the_return_path_drops_large_packets() {
     let Some(lan) = network(&[Place::Client]) else { return };
     let outcome = complete(&lan, plan(Duration::from_secs(2)));
     let up = outcome.direction(Direction::Up);
     assert!(up.agreement.agree && up.receiver.bytes > 1_000_000, "{:?}", up.agreement);
     assert_eq!(up.path_mtu, None);
-    // The server's view arrived, over the way back.
+    // The server's report arrived over the return path.
     assert!(outcome.intervals.iter().any(|i| i.role == results::Role::Receiver));
 }

@@ -1,11 +1,11 @@
-//! Histograms of received gaps, as figures 3-1 to 3-3 of *Choosing Internet Paths* (2002) draw them.
+//! Histograms of received gaps in the style of figures 3-1 to 3-3 of *Choosing Internet Paths* (2002).
 
 use results::estimate::{GapHistogram, SqueezedPairsResult};
 
-/// Rows of a histogram of characters.
+/// Number of rows of a text histogram.
 const ROWS: u64 = 5;
 
-/// Most columns of it; with the label column beside it a line of 110 holds them.
+/// Maximum number of columns of a text histogram; with the label column it fits a line of 110.
 const COLUMNS: u64 = 90;
 
 /// Mark of a characteristic gap on the axis of received gaps.
@@ -19,15 +19,15 @@ pub(super) struct Mark {
 #[derive(Debug)]
 pub(super) struct Drawing<'a> {
     pub(super) histogram: &'a GapHistogram,
-    /// Size of packet that the sent gap is half of.
+    /// Size of the packet whose transmission time is twice the sent gap.
     pub(super) size: &'static str,
-    /// In the order of the axis.
+    /// Marks in the order of the axis.
     pub(super) marks: Vec<Mark>,
-    /// Bins of the axis, from zero on: past all marks and all pairs.
+    /// Number of bins of the axis from zero, beyond all marks and all pairs.
     pub(super) bins: u64,
 }
 
-/// Both histograms, that of the shorter gap first; none without a capacity to scale them.
+/// Both histograms, that of the shorter gap first; none without a capacity for the scale.
 pub(super) fn drawings(squeezed: &SqueezedPairsResult) -> Vec<Drawing<'_>> {
     let (short, long) = (&squeezed.short, &squeezed.long);
     if short.sent_gap_ns == 0 || short.bin_ns == 0 || long.bin_ns == 0 {
@@ -40,7 +40,7 @@ pub(super) fn drawings(squeezed: &SqueezedPairsResult) -> Vec<Drawing<'_>> {
 
 impl<'a> Drawing<'a> {
     fn new(histogram: &'a GapHistogram, size: &'static str, time: impl Fn(u64) -> u64) -> Self {
-        // From one probe of 40 bytes (§4.1.3) to the next: with nothing between them, or a packet of 500 or 1500 bytes.
+        // Gap between probes of 40 bytes (§4.1.3): with nothing between them, or a packet of 500 or 1500 bytes.
         let marks = [("b2b", time(40)), ("500B", time(540)), ("1500B", time(1540)), ("sent", histogram.sent_gap_ns)];
         let mut marks = marks.map(|(name, at_ns)| Mark { name, at_ns }).to_vec();
         marks.sort_unstable_by_key(|m| m.at_ns);
@@ -57,20 +57,20 @@ impl<'a> Drawing<'a> {
         self.bins.saturating_mul(self.histogram.bin_ns)
     }
 
-    /// Rounded to whole bins, so that no column lacks a bin.
+    /// Number of bins of a column, rounded up, so that no column lacks a bin.
     const fn bins_a_column(&self) -> u64 {
         self.bins.div_ceil(COLUMNS)
     }
 
-    /// The rows from the top, then the marks: `#` for pairs, `.` where there are some, but less than half a row.
+    /// Rows from the top, followed by the marks: `#` for pairs, `.` for less than half a row.
     pub(super) fn rows(&self) -> Vec<String> {
         let together = usize::try_from(self.bins_a_column()).unwrap_or(usize::MAX).max(1);
         let columns: Vec<u64> = self.histogram.counts.chunks(together).map(|bins| bins.iter().sum()).collect();
-        let most = columns.iter().copied().max().unwrap_or(0).max(1);
+        let max = columns.iter().copied().max().unwrap_or(0).max(1);
         let row = |from_foot: u64| {
             let cell = |count: &u64| {
                 // Rounded to whole rows.
-                let height = (2 * count * ROWS + most) / (2 * most);
+                let height = (2 * count * ROWS + max) / (2 * max);
                 match (height > from_foot, from_foot == 0 && *count > 0) {
                     (true, _) => '#',
                     (false, true) => '.',
@@ -88,7 +88,7 @@ impl<'a> Drawing<'a> {
         for mark in &self.marks {
             let bin = mark.at_ns / self.histogram.bin_ns;
             let column = usize::try_from(bin.min(self.bins) / self.bins_a_column().max(1)).unwrap_or(0);
-            // A name that has no room beside the one before it is left out.
+            // A name without room beside the previous one is omitted.
             if column > line.len() || line.is_empty() {
                 line += &" ".repeat(column - line.len());
                 line += &format!("^{}", mark.name);

@@ -8,7 +8,7 @@ use results::estimate::{
 use super::gaps::drawings;
 use super::{EstimateText, write_estimate_html};
 
-/// Bins of 24 bytes at 100 Mb/s.
+/// A bin is the transmission time of 24 bytes at 100 Mb/s.
 const BIN_NS: u64 = 1_920;
 
 fn histogram(sent_gap_ns: u64, pairs_at_us: &[(u64, u64)]) -> GapHistogram {
@@ -19,7 +19,7 @@ fn histogram(sent_gap_ns: u64, pairs_at_us: &[(u64, u64)]) -> GapHistogram {
     GapHistogram { sent_gap_ns, bin_ns: BIN_NS, counts, above_range: 0 }
 }
 
-/// 500 bytes take 40 us, 1500 bytes 120 us; pairs leave half of that apart.
+/// 500 bytes take 40 us and 1500 bytes 120 us; the gap of the sent pairs is half of that.
 fn pairs() -> SqueezedPairsResult {
     let (short, long) = (histogram(20_000, &[(20, 400), (43, 100), (100, 3)]), histogram(60_000, &[(60, 500)]));
     SqueezedPairsResult { label: Some(Similarity::TightUnlikeNarrow), score: -420, short, long }
@@ -61,7 +61,7 @@ fn marks_follow_the_rate_of_the_bottleneck_link() {
     // 40, 40 + 500 and 40 + 1500 bytes at 100 Mb/s.
     assert_eq!(marks(0), [("b2b", 3_200), ("sent", 20_000), ("500B", 43_200), ("1500B", 123_200)]);
     assert_eq!(marks(1), [("b2b", 3_200), ("500B", 43_200), ("sent", 60_000), ("1500B", 123_200)]);
-    // 71 bins hold 1700 bytes.
+    // 71 bins correspond to 1700 bytes.
     assert_eq!((all[0].end_ns(), all[0].pairs()), (136_320, 503));
 }
 
@@ -74,7 +74,7 @@ fn a_histogram_of_characters_has_its_peak_above_its_mark() {
     let at = |up: usize, column: usize| lines[foot - up].chars().nth(column);
     let peak = lines[foot - 5].find('#').unwrap();
     assert_eq!(column, peak, "{text}");
-    // 400 pairs fill five rows; 100 are one and a quarter; 3 are fewer than half of one.
+    // 400 pairs fill five rows; 100 fill one and a quarter; 3 fill less than half of one.
     assert_eq!((1..=5).filter(|up| at(*up, peak) == Some('#')).count(), 5);
     let side = lines[foot - 1].rfind('#').unwrap();
     assert!(side > peak && at(2, side).is_none_or(|c| c == ' '), "{text}");
@@ -99,7 +99,7 @@ fn the_page_has_both_histograms_and_escapes_texts_of_records() {
         html.contains("Squeezed pairs: tight unlike narrow") && !html.contains("<i>title") && !html.contains("<b>gone")
     );
     assert!(html.contains("packets overtook each other; aborted: &lt;b&gt;gone"));
-    // 136 us are 71 bins.
+    // 136 us correspond to 71 bins.
     let marks = r#""marks":[{"name":"b2b","at_ns":3200},{"name":"sent","at_ns":20000}"#;
     assert_eq!(
         (html.matches(r#""bin_ns":1920,"end_ns":136320,"counts":["#).count(), html.matches(marks).count()),

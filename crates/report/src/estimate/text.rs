@@ -130,7 +130,7 @@ pub(super) fn quantity(quantity: Quantity, layer: Layer) -> String {
     }
 }
 
-/// The value, and the interval if it is one; a bound as one.
+/// Rate and interval of an estimate; a bound has no interval.
 pub(super) fn rates(estimate: &RateInterval) -> (String, String) {
     if let Some(bound) = estimate.bound {
         return (format!("{} {}", bound.text(), rate(estimate.rate_bps)), String::new());
@@ -155,9 +155,9 @@ pub(super) const fn bound(bound: PredictionBound) -> &'static str {
 /// Predicted duration of the requested transfer.
 pub(super) fn completion(p: &TransferPrediction) -> Option<String> {
     let (size, time) = (p.bytes?, p.completion_ns?);
-    let least = p.completion_low_ns.unwrap_or(time);
-    let most = p.completion_high_ns.map_or_else(|| "unbounded".to_owned(), span);
-    Some(format!("{} take {} ({} to {most})", bytes(size), span(time), span(least)))
+    let min = p.completion_low_ns.unwrap_or(time);
+    let max = p.completion_high_ns.map_or_else(|| "unbounded".to_owned(), span);
+    Some(format!("{} take {} ({} to {max})", bytes(size), span(time), span(min)))
 }
 
 fn predicted(p: &TransferPrediction, out: &mut impl Write) -> io::Result<()> {

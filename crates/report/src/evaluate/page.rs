@@ -1,4 +1,4 @@
-//! The page: curves of the ratios, tables.
+//! The page of an evaluation: curves of the ratios, and tables.
 
 use std::io::{self, Write};
 
@@ -59,7 +59,7 @@ struct PageData {
     charts: Vec<Chart>,
 }
 
-/// Distributions of ratios, one curve a method.
+/// Distributions of ratios, one curve for each method.
 #[derive(Debug, Serialize)]
 struct Chart {
     id: String,
@@ -67,7 +67,7 @@ struct Chart {
     curves: Vec<Curve>,
 }
 
-/// A ratio and the share that does not exceed it, ascending.
+/// Ratios in ascending order, each with the share of ratios up to it.
 #[derive(Debug, Serialize)]
 struct Curve {
     label: String,
@@ -82,7 +82,7 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
     const TRUTH: (&str, Ratio) = ("estimate / truth", |_, e| Some(e.estimate_bps? as f64 / e.truth_bps? as f64));
     const TRANSFER: (&str, Ratio) = ("estimate / transfer", |p, e| Some(e.payload_bps? as f64 / p.transfer_bps as f64));
     let of_class = |class| view.paths.iter().copied().filter(|p| p.similarity == Some(class)).collect::<Vec<_>>();
-    // The last two are figure 6-7, for every method.
+    // The last two charts correspond to figure 6-7, for every method.
     let charts = [
         ("Estimate over truth", TRUTH, view.paths.clone()),
         ("Estimate over the transfer's throughput", TRANSFER, view.paths.clone()),
@@ -103,7 +103,7 @@ fn curves(h: &mut Html, view: &View<'_>, data: &mut PageData) {
     }
 }
 
-/// `None` without a ratio that fits on a logarithmic axis; the other ratios count in the shares.
+/// Curve of the ratios; `None` without a ratio that fits on a logarithmic axis. The shares include the other ratios.
 fn curve(
     view: &View<'_>,
     paths: &[&MeasuredPath],

@@ -104,7 +104,7 @@ fn the_tables_have_the_numbers_of_the_records() {
     let mut out = Vec::new();
     write_evaluation(&records("paths"), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    for words in [
+    for text_part in [
         "2 of 4 runs are evaluated; geometric mean of the transfers 8.000 Mb/s, sigma of ln 1.90.",
         "Left out: 1 not valid, 1 without a throughput of the transfer.",
         "Runs in which a method was still active when the transfer started: 1.",
@@ -113,7 +113,7 @@ fn the_tables_have_the_numbers_of_the_records() {
         "0.93-0.96",
         " 2 transfer                 0.89 1.00",
     ] {
-        assert!(text.contains(words), "`{words}` is not in: {text}");
+        assert!(text.contains(text_part), "`{text_part}` is not in: {text}");
     }
     assert!(text.lines().all(|l| l.chars().count() <= 110), "{text}");
 }
@@ -124,7 +124,7 @@ fn the_page_draws_each_ratio_once_and_escapes_names() {
     write_evaluation_html(&mut out, &records("<i>paths"), "title").unwrap();
     let html = String::from_utf8(out).unwrap();
     assert!(html.contains("<h2>&lt;i&gt;paths</h2>") && !html.contains("<i>paths"));
-    // 2 and 8 of 4 Mb/s.
+    // Estimates of 2 and 8 Mb/s for 4 Mb/s.
     let curve = r#"{"label":"auto/41kB -\u003e goodput","number":0,"x":[0.5,2.0],"y":[0.5,1.0]}"#;
     assert_eq!(html.matches(curve).count(), 2, "against the truth and against the transfer");
     assert!(html.contains("<td>0.944 <small>0.93-0.96</small></td>"));

@@ -10,7 +10,7 @@ use crate::sheet::Sheet;
 use crate::summary::{bytes, percent, printable};
 
 /// Maximum number of methods in the table of agreement.
-const AGREEING_MAX: usize = 15;
+const METHODS_MAX: usize = 15;
 
 /// Writes the tables of each ensemble.
 ///
@@ -93,7 +93,7 @@ fn agreement(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     let names = view.agreeing();
     let Some(first) = view.agreement.first() else { return Ok(()) };
     writeln!(out, "\nShare of pairs on which both are right or both wrong, variation {:.2}", first.variation)?;
-    let shown = names.get(..names.len().min(AGREEING_MAX)).unwrap_or_default();
+    let shown = names.get(..names.len().min(METHODS_MAX)).unwrap_or_default();
     write!(out, "{:<27}", "")?;
     (1..=shown.len()).try_for_each(|n| write!(out, " {n:>4}"))?;
     writeln!(out)?;

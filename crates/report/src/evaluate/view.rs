@@ -1,4 +1,4 @@
-//! Records in the order of the tables, and their numbers as text.
+//! Records in the order of the tables, with their numbers as text.
 
 use results::estimate::Similarity;
 use results::evaluate::{
@@ -106,7 +106,7 @@ impl<'a> View<'a> {
         names
     }
 
-    /// Share on which two methods agree; 1 for one with itself.
+    /// Share of pairs on which two methods agree; 1 for a method with itself.
     pub(super) fn agreement_of(&self, one: &str, other: &str) -> Option<f64> {
         let both =
             |a: &&&MethodAgreement| (a.method == one && a.other == other) || (a.method == other && a.other == one);
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A ratio with three significant digits: `0.0312`, `0.950`, `12.3`, `>999`; a dash where there is none.
+/// A ratio with three significant digits: `0.0312`, `0.950`, `12.3`, `>999`; a dash if absent.
 pub(super) fn ratio(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

@@ -1,16 +1,16 @@
-//! A chart of characters: values over time.
+//! A text chart of values over time.
 
 /// Rows of the plot.
 const ROWS: usize = 8;
 
-/// Columns of the plot; with the scale beside it a line of 110 holds it.
+/// Number of columns of the plot; with the scale it fits a line of 110.
 const COLUMNS: usize = 90;
 
 /// Minimum number of values for a chart.
 const VALUES_MIN: usize = 3;
 
-/// The rows from the top: `o` for values, `|` where a level started. The lowest is zero, the highest the largest value.
-/// `None` for too few values, or if all are of one time.
+/// Rows from the top: `o` for values, `|` for the start of a level. The axis ranges from zero to the largest value.
+/// `None` for too few values, or if all have one time.
 pub(super) fn rows(points: &[(f64, f64)], shifts: &[f64]) -> Option<Vec<String>> {
     let times = || points.iter().map(|(at, _)| *at);
     let (first, last) = (times().fold(f64::INFINITY, f64::min), times().fold(f64::NEG_INFINITY, f64::max));
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_value_is_at_the_top_and_time_goes_to_the_right() {
+    fn the_largest_value_is_at_the_top_and_time_increases_to_the_right() {
         let rows = rows(&[(0.0, 100.0), (10.0, 50.0), (20.0, 0.0)], &[10.0, 30.0]).unwrap();
         assert_eq!(rows.len(), ROWS);
         let column = |row: usize, c: char| rows[row].find(c);

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use crate::summary::{printable, rate};
 
-/// Day and minute in UTC, from seconds since 1970: `2026-11-21 22:01`. A dash where no calendar reaches.
+/// Day and minute in UTC, from seconds since 1970: `2026-11-21 22:01`; a dash for a time without a date.
 pub(super) fn minute(at_s: f64) -> String {
     let Some(t) = utc(at_s) else { return "-".to_owned() };
     format!("{} {:02}:{:02}", day(at_s), t.hour(), t.minute())
@@ -18,7 +18,7 @@ pub(super) fn day(at_s: f64) -> String {
     utc(at_s).map_or_else(|| "-".to_owned(), |t| format!("{:04}-{:02}-{:02}", t.year(), u8::from(t.month()), t.day()))
 }
 
-/// Whether a time has a date: not where a clock or a file is wrong beyond measure.
+/// Whether a time has a date; a wrong clock or file may exceed the calendar.
 pub(super) fn is_on_calendar(at_s: f64) -> bool {
     utc(at_s).is_some()
 }
@@ -27,7 +27,7 @@ fn utc(at_s: f64) -> Option<OffsetDateTime> {
     at_s.is_finite().then(|| OffsetDateTime::from_unix_timestamp(at_s.floor() as i64).ok())?
 }
 
-/// `to mirror.example.net (192.0.2.7) from 198.51.100.3`, as the bytes go.
+/// `to mirror.example.net (192.0.2.7) from 198.51.100.3`, in the direction of the data.
 pub(super) fn route(path: &HistoryPath) -> String {
     let [far, local] = [&path.remote, &path.local].map(|a| printable(a));
     let name = printable(path.hosts.first().unwrap_or(&path.remote));

@@ -1,5 +1,4 @@
-//! The history of paths: tables, a small chart, a page. Input: the [`results::history::HistoryRecord`]s of `longhaul
-//! history`.
+//! Output of `longhaul history`: tables, a small chart, a page. Input: the [`results::history::HistoryRecord`]s.
 
 mod chart;
 mod format;

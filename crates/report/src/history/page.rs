@@ -16,11 +16,11 @@ const PARTS: Parts = Parts {
     style: include_str!("../../assets/history.css"),
 };
 
-/// Paths with charts in the page, those used last.
+/// Maximum number of paths with charts in the page: those used last.
 const DRAWN_MAX: usize = 16;
 
-/// Entries in the table of a path, the latest.
-const LISTED: usize = 200;
+/// Maximum number of entries in the table of a path: the latest.
+const ENTRIES_MAX: usize = 200;
 
 /// Writes the page: expectations, charts of the values over time, and a table of the values of each path.
 ///
@@ -88,7 +88,7 @@ fn place(h: &mut Html, chart: &Chart, subject: Subject) {
 fn entries(h: &mut Html, entries: &[HistoryEntry]) {
     h.raw("<details><summary>").text(format_args!("Entries ({})", entries.len())).raw("</summary>");
     h.table_head(["UTC", "host", "by", "method", "of", "rate", "between", "expected", "round trip", "bytes"]);
-    for e in entries.iter().rev().take(LISTED) {
+    for e in entries.iter().rev().take(ENTRIES_MAX) {
         let expected = e.expected_bps.map_or_else(|| "\u{2013}".to_owned(), rate);
         let cells = [
             printable(&e.host),
@@ -104,8 +104,8 @@ fn entries(h: &mut Html, entries: &[HistoryEntry]) {
         h.table_row(minute(e.at_utc_s), cells);
     }
     h.table_foot();
-    if entries.len() > LISTED {
-        h.classed("p", "hint", format_args!("and {} older; use --json for all", entries.len() - LISTED));
+    if entries.len() > ENTRIES_MAX {
+        h.classed("p", "hint", format_args!("and {} older; use --json for all", entries.len() - ENTRIES_MAX));
     }
     h.raw("</details>");
 }

@@ -1,4 +1,4 @@
-//! Records, gathered by path.
+//! Records grouped by path.
 
 use results::estimate::{Layer, Quantity};
 use results::history::{HistoryEntry, HistoryExpectation, HistoryPath, HistoryRecord, HistoryStart};
@@ -13,13 +13,13 @@ pub struct HistoryReport {
 #[derive(Debug)]
 pub(super) struct PathHistory {
     pub(super) path: HistoryPath,
-    /// The oldest first.
+    /// Entries, the oldest first.
     pub(super) entries: Vec<HistoryEntry>,
     pub(super) expectations: Vec<HistoryExpectation>,
 }
 
 impl HistoryReport {
-    /// From records in the order in which they were written.
+    /// Creates a report from records in their written order.
     pub fn from_records(records: impl IntoIterator<Item = HistoryRecord>) -> Self {
         let mut report = Self::default();
         for record in records {

@@ -10,14 +10,14 @@ use super::{HistoryReport, write_history, write_history_html};
 
 const DAY: f64 = 86_400.0;
 /// 2026-11-01 12:00 UTC (`date -d`).
-const BEGIN: f64 = 1_793_534_400.0;
+const START: f64 = 1_793_534_400.0;
 
 fn start(host: Option<&str>) -> HistoryRecord {
     HistoryRecord::Start(HistoryStart {
         schema: HISTORY_SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
         time_utc: "2026-11-21T12:00:00Z".to_owned(),
-        at_utc_s: BEGIN + 20.0 * DAY,
+        at_utc_s: START + 20.0 * DAY,
         file: "history.sqlite".to_owned(),
         host: host.map(str::to_owned),
         since_utc_s: None,
@@ -33,8 +33,8 @@ fn path(number: u32, far: &str, local: &str, direction: Direction) -> HistoryRec
         direction,
         hosts: vec!["far.example.net".to_owned()],
         entries: 20,
-        first_utc_s: BEGIN,
-        last_utc_s: BEGIN + 19.0 * DAY,
+        first_utc_s: START,
+        last_utc_s: START + 19.0 * DAY,
     })
 }
 
@@ -42,7 +42,7 @@ fn entry(day: u32, method: &str, quantity: Quantity, rate_bps: u64) -> HistoryEn
     let layer = if quantity == Quantity::BulkTransferCapacity { Layer::Payload } else { Layer::Ip };
     HistoryEntry {
         path: 1,
-        at_utc_s: BEGIN + f64::from(day) * DAY,
+        at_utc_s: START + f64::from(day) * DAY,
         host: "far.example.net".to_owned(),
         source: HistorySource::Test,
         method: method.to_owned(),
@@ -59,7 +59,7 @@ fn entry(day: u32, method: &str, quantity: Quantity, rate_bps: u64) -> HistoryEn
     }
 }
 
-/// 90 Mb/s for ten days, then 45; an estimate on the sixteenth.
+/// 90 Mb/s for ten days, then 45; an estimate on the sixteenth day.
 fn history(method: &str) -> Vec<HistoryRecord> {
     let mut all = vec![start(Some("far.example.net")), path(1, "192.0.2.7", "198.51.100.3", Direction::Up)];
     for day in 0..20 {
@@ -77,7 +77,7 @@ fn history(method: &str) -> Vec<HistoryRecord> {
         predictor: "moving average of 10".to_owned(),
         samples: 10,
         since_shift_s: Some(10.0 * DAY),
-        shifts_utc_s: vec![BEGIN + 10.0 * DAY],
+        shifts_utc_s: vec![START + 10.0 * DAY],
     }));
     all
 }
@@ -120,13 +120,13 @@ fn no_line_is_wider_than_the_page_and_no_text_moves_the_cursor() {
         path.remote = "2001:db8:1234:5678:9abc:def0:1234:5678".to_owned();
         path.local = path.remote.clone();
     }
-    let said = text(all);
-    assert!(said.lines().all(|l| l.chars().count() <= 110), "{said}");
-    assert!(!said.contains('\u{1b}'));
+    let output = text(all);
+    assert!(output.lines().all(|l| l.chars().count() <= 110), "{output}");
+    assert!(!output.contains('\u{1b}'));
 }
 
 #[test]
-fn the_page_holds_values_expectations_and_shifts_and_no_markup_of_a_record() {
+fn the_page_has_values_expectations_and_shifts_and_no_markup_of_a_record() {
     let page = page(history("cubic<script>"));
     assert!(!page.contains("cubic<script>") && page.contains("cubic&lt;script&gt;"));
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
@@ -137,9 +137,9 @@ fn the_page_holds_values_expectations_and_shifts_and_no_markup_of_a_record() {
     let [method, expected] = [&transfer["methods"][0], &transfer["expected"]];
     assert_eq!((method["t"].as_array().unwrap().len(), &method["v"][10]), (20, &45_000_000.into()));
     assert_eq!((&method["low"][0], &method["high"][0]), (&81_000_000.into(), &99_000_000.into()));
-    // Nothing before the first value, something before each of the others, and what is expected now.
+    // No expectation before the first value, one before each of the others, and the current one.
     assert_eq!((expected["t"].as_array().unwrap().len(), &expected["v"][19]), (20, &45_000_000.into()));
-    assert_eq!(transfer["shifts_s"][0], BEGIN + 10.0 * DAY);
+    assert_eq!(transfer["shifts_s"][0], START + 10.0 * DAY);
     assert_eq!(charts[1]["methods"][0]["label"], "pathrate");
 }
 
@@ -147,7 +147,7 @@ fn the_page_holds_values_expectations_and_shifts_and_no_markup_of_a_record() {
 fn a_chart_has_the_last_of_several_values_at_one_time() {
     let mut all = history("cubic");
     all.push(HistoryRecord::Entry(entry(19, "cubic", Quantity::BulkTransferCapacity, 7)));
-    // No date for this one.
+    // This value has no date.
     all.push(HistoryRecord::Entry(HistoryEntry {
         at_utc_s: 1e300,
         ..entry(0, "cubic", Quantity::BulkTransferCapacity, 8)
@@ -157,12 +157,12 @@ fn a_chart_has_the_last_of_several_values_at_one_time() {
 }
 
 #[test]
-fn poor_records_make_a_page_and_a_text() {
+fn incomplete_records_make_a_page_and_a_text() {
     for n in 0..3 {
         page(history("cubic").into_iter().take(n).collect());
         text(history("cubic").into_iter().take(n).collect());
     }
-    // Entries of a path that was never named.
+    // Entries of a path without a record of the path.
     assert!(
         !page(history("orphan").into_iter().filter(|r| !matches!(r, HistoryRecord::Path(_))).collect())
             .contains("orphan")

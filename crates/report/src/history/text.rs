@@ -12,8 +12,8 @@ use crate::columns::Columns;
 use crate::sheet::Sheet;
 use crate::summary::{bytes, nanos, rate};
 
-/// Entries in the table, the latest.
-const LISTED: usize = 20;
+/// Maximum number of entries in the table: the latest.
+const ENTRIES_MAX: usize = 20;
 
 /// Writes a table of the paths, or for a single host the expectation, a chart and the latest entries of each path.
 ///
@@ -28,7 +28,7 @@ pub fn write_history(out: &mut impl Write, report: &HistoryReport) -> io::Result
         if i > 0 {
             sheet.blank()?;
         }
-        one(&mut sheet, path)?;
+        path_details(&mut sheet, path)?;
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ fn table(sheet: &mut Sheet<'_, impl Write>, columns: &Columns) -> io::Result<()>
     if left_out.is_empty() { Ok(()) } else { sheet.item("not shown", &left_out.join(", ")) }
 }
 
-fn one(sheet: &mut Sheet<'_, impl Write>, path: &PathHistory) -> io::Result<()> {
+fn path_details(sheet: &mut Sheet<'_, impl Write>, path: &PathHistory) -> io::Result<()> {
     let about = &path.path;
     sheet.heading(&format!("Path {}", route(about)))?;
     let entries = if about.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", about.entries) };
@@ -109,7 +109,7 @@ fn plot(sheet: &mut Sheet<'_, impl Write>, path: &PathHistory, subject: Subject)
 }
 
 fn latest(sheet: &mut Sheet<'_, impl Write>, entries: &[HistoryEntry]) -> io::Result<()> {
-    let all: Vec<&HistoryEntry> = entries.iter().rev().take(LISTED).collect();
+    let all: Vec<&HistoryEntry> = entries.iter().rev().take(ENTRIES_MAX).collect();
     if all.is_empty() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Time axes under the strips and bars that are drawn without script.
+//! Time axes of the strips and bars that need no script.
 
 use super::markup::Html;
 
@@ -10,7 +10,7 @@ pub(crate) fn ticks(max: f64, count: u32) -> Vec<f64> {
     let raw = max / f64::from(count.max(1));
     let magnitude = 10_f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * magnitude).find(|s| *s >= raw).unwrap_or(raw);
-    // A tick count that is bounded whatever the rounding does.
+    // Bounds the number of ticks independently of rounding.
     (0..=2 * count).map(|i| f64::from(i) * step).take_while(|t| *t <= max * 1.000_001).collect()
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn time_axis(h: &mut Html, max_s: f64) {
     h.raw("<div class=\"axis\" aria-hidden=\"true\">");
     let all = ticks(max_s, 8);
     for t in &all {
-        // A label at the very end would stick out of the page.
+        // A label at the end would exceed the page.
         if *t > max_s * 0.97 {
             continue;
         }

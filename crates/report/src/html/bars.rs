@@ -8,8 +8,8 @@ use super::markup::Html;
 use crate::pairing::Row;
 use crate::summary::{self, StageQuantile, nanos, percent};
 
-/// Columns of the picture over time; neighbours are averaged into one.
-const COLUMNS: usize = 240;
+/// Maximum number of columns of the picture over time; neighbours are averaged into one.
+const COLUMNS_MAX: usize = 240;
 
 /// Style classes of the stages, in their order.
 const STAGE_CLASSES: [&str; 4] = ["s0", "s1", "s2", "s3"];
@@ -111,7 +111,7 @@ fn is_shown(d: &Decomposition) -> bool {
     summary::largest_stage(d).is_some() || !d.missing.is_empty()
 }
 
-/// The medians of some neighbouring intervals.
+/// Medians of neighbouring intervals.
 struct Column {
     start_s: f64,
     end_s: f64,
@@ -119,7 +119,7 @@ struct Column {
 }
 
 fn columns(rows: &[Row]) -> Vec<Column> {
-    let per_column = rows.len().div_ceil(COLUMNS).max(1);
+    let per_column = rows.len().div_ceil(COLUMNS_MAX).max(1);
     rows.chunks(per_column)
         .filter_map(|chunk| {
             let all: Vec<[u64; 4]> = chunk
@@ -136,7 +136,7 @@ fn columns(rows: &[Row]) -> Vec<Column> {
         .collect()
 }
 
-/// Medians over time as stacked steps, with the axes as text beside the picture so that they do not stretch with it.
+/// Medians over time as stacked steps. The axes are text beside the picture, so that they do not stretch with it.
 fn over_time(h: &mut Html, rows: &[Row], end_s: f64) {
     let columns = columns(rows);
     let top = columns.iter().map(|c| c.nanos.iter().sum::<f64>()).fold(0.0, f64::max);

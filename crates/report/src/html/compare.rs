@@ -1,4 +1,4 @@
-//! Several runs against the first of them.
+//! Comparison of several runs with the first one.
 
 use results::{DelaySummary, DirectionSummary};
 

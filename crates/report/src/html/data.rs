@@ -11,11 +11,11 @@ use crate::summary::finite;
 /// Bars of the delay histogram: at the width of the chart each is some pixels wide.
 const BINS: usize = 72;
 
-/// Points of the distribution function.
+/// Number of points of the distribution function.
 const CDF_POINTS: usize = 240;
 
-/// Delays that span less than this factor are drawn on a linear axis.
-const LINEAR_SPAN: f64 = 8.0;
+/// Minimum ratio of the largest to the smallest delay for a logarithmic axis.
+const LOG_SPAN_MIN: f64 = 8.0;
 
 /// Maximum number of streams drawn as separate curves.
 const STREAMS_MAX: usize = 32;
@@ -28,7 +28,7 @@ pub(crate) struct ChartData {
     distribution: Option<Distribution>,
 }
 
-/// The points in time of one direction of one run; all lists have one element per interval.
+/// Series of one direction of one run; all lists have one element per interval.
 #[derive(Debug, Serialize)]
 struct TrackData {
     label: String,
@@ -41,7 +41,7 @@ struct TrackData {
     srtt_ns: Vec<Option<u64>>,
     one_way_p50_ns: Vec<Option<i64>>,
     one_way_p95_ns: Vec<Option<i64>>,
-    /// Largest error of the one-way delays by the clocks.
+    /// Maximum error of the one-way delays due to the clocks.
     one_way_bound_ns: Option<u64>,
     baseline_ns: Option<u64>,
     streams: Vec<StreamData>,
@@ -99,12 +99,12 @@ fn track_data(s: &Series<'_>) -> TrackData {
     }
 }
 
-/// Microseconds are enough on a time axis of seconds, and keep the file small.
+/// Rounds to microseconds, which suffice on a time axis of seconds and keep the file small.
 fn round(v: f64) -> f64 {
     (v * 1e6).round() / 1e6
 }
 
-/// The rate of each stream in the records that count the goodput.
+/// Rates of the streams in the records that count the goodput.
 fn streams(track: &Track) -> Vec<StreamData> {
     let records: Vec<_> = track.rows.iter().map(Row::dating).collect();
     let mut numbers: Vec<u32> = records.iter().flatten().flat_map(|r| &r.streams).map(|s| s.stream).collect();
@@ -135,9 +135,9 @@ fn distribution(series: &[Series<'_>]) -> Option<Distribution> {
         .collect();
     let min = all.iter().filter_map(|(_, _, b)| b.first()).map(|b| b.0).reduce(f64::min)?;
     let max = all.iter().filter_map(|(_, _, b)| b.last()).map(|b| b.0).reduce(f64::max)?;
-    // A little air, so that a single value is a bar and not a line of width zero.
+    // A margin, so that a single value is a bar instead of a line of width zero.
     let (low, high) = ((min * 0.98).max(1e-6), (max * 1.02).max(2e-6));
-    let is_log = high / low > LINEAR_SPAN;
+    let is_log = high / low > LOG_SPAN_MIN;
     let edges_ms = grid(low, high, BINS, is_log);
     let cdf_ms = grid(low, high, CDF_POINTS, is_log);
     let tracks = all
@@ -164,7 +164,7 @@ fn grid(low: f64, high: f64, n: usize, is_log: bool) -> Vec<f64> {
     (0..=n).map(|i| round(at(i))).collect()
 }
 
-/// Per cent of the samples that are not above each point.
+/// Percentage of the samples at or below each point.
 fn cumulative_percent(buckets: &Buckets, points: &[f64]) -> Vec<f64> {
     let total = buckets.iter().fold(0_u64, |a, b| a.saturating_add(b.1)).max(1) as f64;
     let (mut i, mut sum) = (0, 0_u64);

@@ -28,7 +28,7 @@ fn script_hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
-/// Writes a whole page; `data` is what its script reads.
+/// Writes a whole page; its script reads `data`.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -40,7 +40,7 @@ pub(crate) fn write_document(
     data: &impl Serialize,
 ) -> io::Result<()> {
     let Parts { script, style } = parts;
-    // The MIT licence asks that its text goes with every copy.
+    // The MIT licence requires its text in every copy.
     let library = format!("/*\n{UPLOT_LICENSE}\n*/\n{UPLOT_SCRIPT}");
     let hashes = format!("{} {}", script_hash(&library), script_hash(script));
     let mut head = Html::new();

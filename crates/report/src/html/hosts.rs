@@ -54,13 +54,13 @@ pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
         };
         grid.row(label, runs.iter().map(of_run).collect());
     };
-    let asked = |g: &BufferGrant| Some(g.requested_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
+    let requested = |g: &BufferGrant| Some(g.requested_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
     // A socket buffer is never zero: the other end did not report it.
     let granted = |n: u64| (n > 0).then(|| bytes(n));
-    row("client buffers asked", &|s| asked(&s.client_buffers));
+    row("client buffers asked", &|s| requested(&s.client_buffers));
     row("client send buffer granted", &|s| Some(bytes(s.client_buffers.send_bytes)));
     row("client receive buffer granted", &|s| Some(bytes(s.client_buffers.receive_bytes)));
-    row("server buffers asked", &|s| asked(&s.server_buffers));
+    row("server buffers asked", &|s| requested(&s.server_buffers));
     row("server send buffer granted", &|s| granted(s.server_buffers.send_bytes));
     row("server receive buffer granted", &|s| granted(s.server_buffers.receive_bytes));
     row("congestion control", &|s| s.congestion_control.clone());
@@ -74,7 +74,7 @@ pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
     }
 }
 
-/// Clocks and memory: how good the measurement itself was.
+/// Clocks and memory: the quality of the measurement.
 pub(crate) fn quality(h: &mut Html, runs: &[Run]) {
     let mut grid = Grid::new(runs.iter().map(Run::label).collect());
     let clock = |f: &dyn Fn(&results::ClockSummary) -> Option<String>| -> Vec<Option<String>> {

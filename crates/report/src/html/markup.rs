@@ -23,7 +23,7 @@ impl Html {
         self
     }
 
-    /// Adds text whose every character counts, such as a command.
+    /// Adds text without typesetting, such as a command.
     pub(crate) fn verbatim(&mut self, text: &str) -> &mut Self {
         escape_into(&mut self.0, text);
         self

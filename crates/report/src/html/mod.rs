@@ -1,8 +1,8 @@
 //! One self-contained HTML file for one or several runs.
 //!
-//! The page needs no network and no server: style, script (uPlot, MIT) and data are inside. Bars, strips and tables are
-//! drawn here and work without script; the charts over time need it. A content security policy forbids everything that
-//! is not inside the page, so that text of a hostile record could do nothing even if it slipped through the escaping.
+//! The page needs no network and no server: it contains style, script (uPlot, MIT) and data. Bars, strips and tables
+//! work without the script; the charts over time need it. A content security policy forbids everything from outside the
+//! page, so that text of a hostile record has no effect even after a failure of the escaping.
 
 mod axis;
 mod bars;
@@ -27,13 +27,13 @@ use document::Parts;
 use markup::Html;
 use run::Track;
 
-/// Charts of a test, after what all charts share.
+/// Parts of a test's page besides the shared ones of all charts.
 const PARTS: Parts = Parts {
     script: concat!(include_str!("../../assets/charts.js"), include_str!("../../assets/report.js")),
     style: "",
 };
 
-/// Colours of the style sheet for series; further series reuse them.
+/// Number of colours for series in the style sheet; further series reuse them.
 const COLOURS: usize = 8;
 
 /// One direction of one run, as it appears in charts and tables.
@@ -45,7 +45,7 @@ pub(crate) struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// The colour that stands for the series.
+    /// Writes a mark in the colour of the series.
     fn swatch(&self, h: &mut Html) {
         h.raw("<i class=\"swatch\" style=\"background:var(--t").number((self.number % COLOURS) as f64).raw(")\"></i>");
     }
@@ -57,7 +57,7 @@ impl Series<'_> {
     }
 }
 
-/// All directions of all runs; the label leaves out what all have in common.
+/// All directions of all runs; the label contains only the parts that differ.
 fn series(runs: &[Run]) -> Vec<Series<'_>> {
     let label = |run: &Run, track: &Track| match (runs.len(), run.tracks.len()) {
         (1, _) => direction_name(track.direction).to_owned(),
@@ -71,7 +71,7 @@ fn series(runs: &[Run]) -> Vec<Series<'_>> {
         .collect()
 }
 
-/// Writes a page that shows `runs`, overlaid in the same charts when there are several.
+/// Writes a page of `runs`; several runs share the charts.
 ///
 /// # Errors
 /// Errors of the writer.

@@ -115,15 +115,15 @@ fn waited(h: &mut Html, series: &[Series<'_>]) {
     let rows = series.iter().flat_map(|s| &s.track.rows);
     let noted: Vec<String> = rows
         .filter_map(|r| Some(format!("{} to {} {}", seconds(r.start_s()), seconds(r.end_s()), summary::waited(r)?)))
-        .take(NOTED)
+        .take(INTERVALS_LISTED_MAX)
         .collect();
     if !noted.is_empty() {
         h.raw("<p class=\"hint\">").text(noted.join("; ")).raw(".</p>");
     }
 }
 
-/// Intervals that are named below the chart; the record stream has them all.
-const NOTED: usize = 16;
+/// Maximum number of intervals listed below the chart; the record stream has all.
+const INTERVALS_LISTED_MAX: usize = 16;
 
 pub(crate) fn footer(h: &mut Html, runs: &[Run]) {
     h.raw("<footer><p>longhaul ").text(env!("CARGO_PKG_VERSION")).raw(", from ");

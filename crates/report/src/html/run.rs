@@ -9,14 +9,14 @@ use results::{
 use crate::pairing::{Row, all_rows};
 use crate::summary;
 
-/// Records that do not make a run.
+/// Error of records that are not one run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The start record, which gives the numbers their meaning, is missing.
+    /// The start record is missing.
     #[error("`{0}` has no start record: the beginning of the file is missing, or it is not a longhaul test")]
     NoStart(String),
-    /// The file holds several tests.
+    /// The file contains several tests.
     #[error("`{0}` has records of several tests; split the file, each test starts with its start record")]
     SeveralTests(String),
 }
@@ -30,7 +30,7 @@ pub struct Run {
     pub(crate) end: Option<EndRecord>,
 }
 
-/// One direction of a run. What no end record gives is summed up from the intervals.
+/// One direction of a run. Without an end record its values are computed from the intervals.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) direction: Direction,
@@ -133,14 +133,14 @@ impl Track {
     }
 }
 
-/// Bytes of all rows over the time that they cover.
+/// Mean rate of all rows over their time.
 fn mean_rate(rows: &[Row]) -> Option<u64> {
     let covered: f64 = rows.iter().map(|r| summary::finite(r.end_s() - r.start_s()).max(0.0)).sum();
     let bytes = rows.iter().fold(0_u64, |a, r| a.saturating_add(r.bytes()));
     (covered > 0.0).then(|| (bytes as f64 * 8.0 / covered) as u64)
 }
 
-/// The stages of all intervals together.
+/// Stages of all intervals combined.
 fn merged_stages(rows: &[Row]) -> Option<Decomposition> {
     let all: Vec<Decomposition> = rows.iter().filter_map(Row::decomposition).collect();
     Decomposition::merged(&all)

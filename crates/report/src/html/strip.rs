@@ -9,7 +9,7 @@ use crate::pairing::Row;
 use crate::summary::{limit_name, limit_remedy, percent, seconds};
 
 /// Maximum number of spans in the list below a strip; the strip shows all.
-const LISTED: usize = 100;
+const SPANS_LISTED_MAX: usize = 100;
 
 /// Neighbouring intervals with one limit.
 struct Span<'a> {
@@ -112,7 +112,7 @@ fn strip(h: &mut Html, spans: &[Span<'_>], end_s: f64) {
         h.raw("%;width:").number(width).raw("%\" title=\"");
         h.text(format_args!("{} to {}: ", seconds(s.start_s), seconds(s.end_s))).text(limit_name(s.limit));
         h.text(format_args!(" ({})\n", percent(s.share))).text(s.evidence).raw("\">");
-        // Wide enough for its own name; narrower ones have the legend and the hover text.
+        // The width of the name; narrower spans are identified by the legend and the hover text.
         if width > limit_name(s.limit).len() as f64 * 0.9 {
             h.classed("span", "wide", limit_name(s.limit));
         }
@@ -137,13 +137,13 @@ fn list(h: &mut Html, spans: &[Span<'_>]) {
     }
     h.raw("<details><summary>Evidence</summary><div class=\"scroll\"><table class=\"words\"><thead><tr><th>from</th>");
     h.raw("<th>to</th><th>limit</th><th>share of time</th><th>evidence</th></tr></thead><tbody>");
-    for s in spans.iter().take(LISTED) {
+    for s in spans.iter().take(SPANS_LISTED_MAX) {
         h.raw("<tr>").element("td", seconds(s.start_s)).element("td", seconds(s.end_s));
         h.element("td", limit_name(s.limit)).element("td", percent(s.share)).element("td", s.evidence).raw("</tr>");
     }
     h.raw("</tbody></table></div>");
-    if spans.len() > LISTED {
-        h.raw("<p class=\"hint\">").text(format_args!("and {} more", spans.len() - LISTED)).raw("</p>");
+    if spans.len() > SPANS_LISTED_MAX {
+        h.raw("<p class=\"hint\">").text(format_args!("and {} more", spans.len() - SPANS_LISTED_MAX)).raw("</p>");
     }
     h.raw("</details>");
 }

@@ -1,4 +1,4 @@
-//! The numbers of the end record as tables.
+//! Tables of the end record.
 
 use results::{DelaySummary, DirectionSummary, Rfc6349, UdpSummary};
 
@@ -8,8 +8,8 @@ use super::markup::Html;
 use crate::end_text::agreement;
 use crate::summary::{self, bytes, finite, nanos, percent, rate, ratio, seconds};
 
-/// Rows of a table that may grow with the test; the record stream has them all.
-const LISTED: usize = 256;
+/// Maximum number of rows of a table that grows with the test; the record stream has all.
+const ROWS_MAX: usize = 256;
 
 /// A table over all series, one function per row.
 struct Rows<'a, 's> {
@@ -26,7 +26,7 @@ impl<'a, 's> Rows<'a, 's> {
         self.grid.row(label, self.series.iter().map(cell).collect());
     }
 
-    /// A row from the end record, where there is one.
+    /// Adds a row with values of the end record; series without one have no value.
     fn end(&mut self, label: &str, cell: impl Fn(&DirectionSummary) -> Option<String>) {
         self.track(label, |s| s.track.summary.as_ref().and_then(&cell));
     }
@@ -146,7 +146,7 @@ pub(crate) fn loss_episodes(h: &mut Html, series: &[Series<'_>]) {
         }
         h.raw("<div class=\"scroll\"><table><thead><tr><th>at</th><th>stream</th><th>retransmitted</th>");
         h.raw("<th>window fell by</th><th>back at 90 % after</th><th>in RTTs</th></tr></thead><tbody>");
-        for e in d.loss_episodes.iter().take(LISTED) {
+        for e in d.loss_episodes.iter().take(ROWS_MAX) {
             h.raw("<tr>").element("td", seconds(e.start_s)).element("td", e.stream).element("td", e.retransmits);
             h.element("td", percent(e.depth));
             h.element("td", e.recovery_s.map_or_else(|| "not before the end".to_owned(), seconds));
@@ -154,7 +154,7 @@ pub(crate) fn loss_episodes(h: &mut Html, series: &[Series<'_>]) {
             h.element("td", rtts).raw("</tr>");
         }
         h.raw("</tbody></table></div>");
-        let shown = d.loss_episodes.len().min(LISTED) as u64;
+        let shown = d.loss_episodes.len().min(ROWS_MAX) as u64;
         if d.loss_episode_count > shown {
             h.raw("<p class=\"hint\">").text(format_args!("and {} more", d.loss_episode_count - shown)).raw("</p>");
         }
@@ -174,7 +174,7 @@ pub(crate) fn streams(h: &mut Html, series: &[Series<'_>]) {
         }
         h.raw("<div class=\"scroll\"><table><thead><tr><th>stream</th><th>goodput</th><th>sent</th><th>received</th>");
         h.raw("<th>retransmitted</th><th>block RTT median</th><th>95 %</th></tr></thead><tbody>");
-        for t in d.streams.iter().take(LISTED) {
+        for t in d.streams.iter().take(ROWS_MAX) {
             h.raw("<tr>")
                 .element("td", t.stream)
                 .element("td", rate(t.throughput_bps))

@@ -1,4 +1,4 @@
-//! The page's structure, its tolerance of poor input, and that hostile text stays text.
+//! Structure of the page, tolerance of incomplete input, and escaping of hostile text.
 
 use results::{Direction, Record};
 
@@ -21,14 +21,14 @@ fn data(page: &str) -> serde_json::Value {
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// Leaves the page where a person or a browser can look at it, when `LONGHAUL_REPORT_DIR` is set.
+/// Writes the page to `LONGHAUL_REPORT_DIR`, if set, for viewing in a browser.
 fn keep(name: &str, page: &str) {
     if let Ok(dir) = std::env::var("LONGHAUL_REPORT_DIR") {
         std::fs::write(format!("{dir}/{name}.html"), page).unwrap();
     }
 }
 
-/// Opening and closing tags of the elements that this crate writes must pair up.
+/// Asserts that the opening and closing tags of the elements that this crate writes are balanced.
 fn assert_balanced(page: &str) {
     let body = page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0;
     for tag in
@@ -145,7 +145,7 @@ fn an_unfinished_run_is_marked_and_summed_up() {
 }
 
 #[test]
-fn poor_runs_still_make_a_page() {
+fn incomplete_runs_still_make_a_page() {
     let none = run("none", &Scenario { intervals: 0, ..Scenario::default() });
     let plain = run("plain", &Scenario { histograms: false, intervals: 1, ..Scenario::default() });
     let started = Run::from_records("started", records(&Scenario::default())[..1].to_vec()).unwrap();
@@ -160,7 +160,7 @@ fn poor_runs_still_make_a_page() {
 }
 
 #[test]
-fn numbers_that_are_none_do_no_harm() {
+fn non_finite_numbers_are_harmless() {
     let mut all = records(&Scenario { intervals: 4, ..Scenario::default() });
     for r in &mut all {
         match r {
@@ -180,7 +180,7 @@ fn numbers_that_are_none_do_no_harm() {
 }
 
 #[test]
-fn files_that_are_no_run_are_refused() {
+fn files_without_a_run_are_refused() {
     assert_eq!(Run::from_records("x", Vec::new()).unwrap_err(), RunError::NoStart("x".to_owned()));
     let mut twice = records(&Scenario { intervals: 1, ..Scenario::default() });
     twice.extend(twice.clone());
@@ -189,7 +189,7 @@ fn files_that_are_no_run_are_refused() {
 
 #[test]
 fn a_long_test_keeps_its_page_small() {
-    // Sixty intervals again and again: recording six thousand with their histograms would take a minute.
+    // Sixty intervals are repeated: recording six thousand with their histograms would take a minute.
     let mut all = records(&Scenario { intervals: 60, interval_s: 0.1, streams: 1, ..Scenario::default() });
     let (start, end) = (all.remove(0), all.pop());
     let shifted = |lap: u64, mut r: Record| {

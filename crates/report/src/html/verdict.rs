@@ -1,4 +1,4 @@
-//! A run in one sentence per direction.
+//! Summary of a run in one sentence per direction.
 
 use results::{DirectionSummary, Limit, Transport};
 

@@ -6,10 +6,10 @@ use super::compare::Column;
 use super::format::{arrow, metric_name, spread};
 use crate::html::markup::Html;
 
-/// Flows that are drawn.
+/// Maximum number of flows with bars.
 const FLOWS_MAX: usize = 12;
 
-/// Bars of the goodput of each flow, one for each point of each experiment, on one scale for each flow.
+/// Bars of the goodput of each flow, one for each point of each experiment, with one scale for each flow.
 pub(super) fn section(h: &mut Html, metrics: &[&String], columns: &[Column<'_>]) {
     let drawn: Vec<&&String> = metrics.iter().filter(|m| m.ends_with(".throughput_bps")).take(FLOWS_MAX).collect();
     if drawn.is_empty() || columns.len() < 2 {
@@ -20,17 +20,17 @@ pub(super) fn section(h: &mut Html, metrics: &[&String], columns: &[Column<'_>])
     for metric in drawn {
         let of = |c: &Column<'_>| c.point.metrics.get(*metric).copied();
         let high = |e: Estimate| e.mean + e.half_width.unwrap_or(0.0);
-        let most = columns.iter().filter_map(of).map(high).fold(0.0, f64::max);
+        let max = columns.iter().filter_map(of).map(high).fold(0.0, f64::max);
         h.element("h3", metric_name(metric));
         for column in columns {
-            bar(h, metric, &column.name, of(column), most);
+            bar(h, metric, &column.name, of(column), max);
         }
     }
     h.raw("</section>");
 }
 
-fn bar(h: &mut Html, metric: &str, name: &str, value: Option<Estimate>, most: f64) {
-    let share = |x: f64| if most > 0.0 { (x / most * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+fn bar(h: &mut Html, metric: &str, name: &str, value: Option<Estimate>, max: f64) {
+    let share = |x: f64| if max > 0.0 { (x / max * 100.0).clamp(0.0, 100.0) } else { 0.0 };
     h.raw("<div class=\"barline\"><span class=\"name\">").text(name).raw("</span><div class=\"bar\">");
     if let Some(e) = value {
         h.raw("<i style=\"width:").number(share(e.mean)).raw("%\"></i>");

@@ -1,4 +1,4 @@
-//! Several experiments side by side: variants of one another, a column each.
+//! Comparison of several experiments, such as variants, with one column for each.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::data::{RunData, of_flows};
 use super::format::{arrow, metric_name, metric_value, point_label};
-use super::records::{LabReport, RunRecords, Standing};
-use super::tables::{Table, place, subject};
+use super::records::{ExperimentVerdict, LabReport, RunRecords};
+use super::tables::{Table, rank, subject};
 use super::{bars, points};
 use crate::html::document::{Parts, write_document};
 use crate::html::markup::Html;
@@ -19,10 +19,10 @@ const PARTS: Parts = Parts {
     style: include_str!("../../assets/lab.css"),
 };
 
-/// Flows whose metrics stand in the open.
-const FLOWS_SHOWN: usize = 8;
+/// Maximum number of flows whose metrics are not folded.
+const FLOWS_OPEN_MAX: usize = 8;
 
-/// Experiments with a time line.
+/// Maximum number of experiments with a time line.
 const TIME_LINES_MAX: usize = 12;
 
 /// A point of an experiment.
@@ -46,7 +46,7 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
     let metrics: BTreeSet<&String> = columns.iter().flat_map(|c| c.point.metrics.keys()).collect();
     let of = |prefix: &str| {
         let mut some: Vec<&String> = metrics.iter().copied().filter(|m| m.starts_with(prefix)).collect();
-        some.sort_by_key(|m| (subject(m), place(m)));
+        some.sort_by_key(|m| (subject(m), rank(m)));
         some
     };
     let flows = of("flow.");
@@ -55,7 +55,7 @@ pub fn write_lab_comparison(mut out: impl Write, reports: &[(String, LabReport)]
     time_line_section(&mut h, &lines);
     h.raw("<section><h2>Means</h2><p class=\"hint\">Mean and half the 95 % confidence interval (Student's t) over the valid runs; below ");
     h.raw("it the ratio to the first column, and to the published value where there is one.</p>");
-    let are_many = flows.iter().filter(|m| m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
+    let are_many = flows.iter().filter(|m| m.ends_with(".throughput_bps")).count() > FLOWS_OPEN_MAX;
     section(&mut h, "All traffic", &of("run."), &columns, true);
     section(&mut h, "Small transfers", &of("mice."), &columns, true);
     section(&mut h, "Small transfers by size", &of("bin."), &columns, true);
@@ -166,9 +166,9 @@ fn experiments(h: &mut Html, reports: &[(String, LabReport)]) {
     });
     t.column("verdict", |(_, r)| {
         Some(match r.standing() {
-            Standing::Valid => "VALID".to_owned(),
-            Standing::Invalid(reasons) => format!("INVALID\n{}", first_of(&reasons)),
-            Standing::Unfinished => "UNFINISHED".to_owned(),
+            ExperimentVerdict::Valid => "VALID".to_owned(),
+            ExperimentVerdict::Invalid(reasons) => format!("INVALID\n{}", first_of(&reasons)),
+            ExperimentVerdict::Unfinished => "UNFINISHED".to_owned(),
         })
     });
     t.column("valid runs", |(_, r)| r.summary.as_ref().map(|s| format!("{} of {}", s.valid_runs, s.runs)));

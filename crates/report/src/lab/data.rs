@@ -15,13 +15,13 @@ const VALUES_MAX: usize = 2_000_000;
 /// Maximum number of points of a curve, more than the columns of a screen.
 const POINTS_MAX: usize = 1500;
 
-/// Link directions of one run, the busiest first.
+/// Maximum number of link directions of one run; the busiest are kept.
 const LINKS_MAX: usize = 64;
 
-/// Small transfers of one stream.
+/// Maximum number of small transfers of one stream.
 const TRANSFERS_MAX: usize = 3000;
 
-/// Workers that are drawn one by one.
+/// Maximum number of workers with separate curves.
 const WORKERS_MAX: usize = 8;
 
 #[derive(Debug, Serialize)]
@@ -39,13 +39,13 @@ pub(super) struct Charted<'a> {
     pub(super) run: u32,
     label: String,
     state: &'static str,
-    /// Why it is invalid.
+    /// Reasons of an invalid run.
     reasons: &'a [String],
     #[serde(flatten)]
     pub(super) data: &'a RunData,
 }
 
-/// The curves of one run; each series names its times by an index into `times`.
+/// Curves of one run; each series refers to its times by an index into `times`.
 #[derive(Debug, Serialize)]
 pub(super) struct RunData {
     end_s: f64,
@@ -124,7 +124,7 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
     let mut room = VALUES_MAX;
     for (run, charts) in order {
         let size = charts.size();
-        // The first is shown whatever its size, which is bounded by the number of links, flows and points.
+        // The first run is always included; its size is bounded by the number of links, flows and points.
         if !data.runs.is_empty() && size > room {
             continue;
         }
@@ -150,7 +150,7 @@ pub(super) fn lab_data(report: &LabReport) -> LabData<'_> {
 }
 
 impl RunData {
-    /// `ways`: route changes of the overlay nodes.
+    /// Creates the data of a run; `route_changes` are those of the overlay nodes.
     pub(super) fn new(start: &LabRun, run: &Intervals, route_changes: &[RouteChange]) -> Self {
         let mut data = Self {
             end_s: round(run.end_s().max(finite(start.duration_s))),
@@ -201,7 +201,7 @@ impl RunData {
         times + flows + mice + links + engine
     }
 
-    /// The index of these times; series that were cut together share one list.
+    /// Returns the index of these times; series with the same intervals share one list.
     fn times(&mut self, t: Vec<f64>) -> usize {
         self.times.iter().position(|known| *known == t).unwrap_or_else(|| {
             self.times.push(t);
@@ -210,7 +210,7 @@ impl RunData {
     }
 }
 
-/// Changes of one moment are one mark.
+/// Combines the changes of one moment into one mark.
 fn marks(start: &LabRun, route_changes: &[RouteChange]) -> Vec<ScheduleMark> {
     let mut all: Vec<(f64, String)> = start.changes.iter().map(|c| (round(c.at_s), c.text.clone())).collect();
     // Earlier records are the initial routes between the nodes, not changes.
@@ -246,7 +246,7 @@ const fn stride(intervals: usize) -> usize {
     if together == 0 { 1 } else { together }
 }
 
-/// Neighbouring intervals that make one point each.
+/// Groups of neighbouring intervals, one for each point.
 fn groups<T>(rows: &[T]) -> core::slice::Chunks<'_, T> {
     rows.chunks(stride(rows.len()))
 }
@@ -294,7 +294,7 @@ fn flows(data: &mut RunData, start: &LabRun, run: &Intervals) {
     }
 }
 
-/// Flows in the order of the experiment file, then what the file does not name.
+/// Flows in the order of the experiment file, followed by flows that the file lacks.
 fn in_order<'a>(start: &LabRun, run: &'a Intervals) -> Vec<(&'a String, &'a Vec<FlowInterval>)> {
     let place = |name: &str| start.flows.iter().position(|f| f.flow == name).unwrap_or(usize::MAX);
     let mut all: Vec<_> = run.flows.iter().collect();
@@ -302,7 +302,7 @@ fn in_order<'a>(start: &LabRun, run: &'a Intervals) -> Vec<(&'a String, &'a Vec<
     all
 }
 
-/// The rate of one interval as recorded; of several their bytes over their time.
+/// Recorded rate of a single interval, or mean rate of several.
 fn goodput(group: &[FlowInterval]) -> u64 {
     match group {
         [one] => one.throughput_bps,
@@ -379,7 +379,7 @@ fn lost(rows: &[LinkInterval]) -> Vec<Option<f64>> {
     sums.map(|(lost, offered)| (offered > 0).then(|| round(lost as f64 / offered as f64))).collect()
 }
 
-/// The causes that dropped anything at all.
+/// Causes with at least one dropped packet.
 fn drops(rows: &[LinkInterval]) -> Vec<DropData> {
     let all = causes(&Drops::default());
     let of = |(i, (cause, _)): (usize, (&'static str, u64))| DropData {
@@ -418,7 +418,7 @@ fn engine(data: &mut RunData, run: &Intervals) {
     });
 }
 
-/// Microseconds are enough on a time axis of seconds, and keep the file small.
+/// Rounds to microseconds, which suffice on a time axis of seconds and keep the file small.
 fn round(v: f64) -> f64 {
     (finite(v) * 1e6).round() / 1e6
 }

@@ -1,6 +1,6 @@
-//! A synthetic experiment, as the lab would write it: the input of this module's tests.
+//! A synthetic experiment as written by the lab: the input of this module's tests.
 //!
-//! Records are built from JSON, so that a field added to the vocabulary does not touch every test here.
+//! Records are built from JSON, so that a new field does not change every test.
 
 use results::DelaySummary;
 use results::lab::{LAB_SCHEMA, LabRecord};
@@ -15,9 +15,9 @@ pub(super) struct Lab {
     pub(super) repetitions: u32,
     pub(super) intervals: u32,
     pub(super) interval_s: f64,
-    /// Further links beside the narrow one and its access, each with two directions.
+    /// Number of further links besides the narrow one and its access, each with two directions.
     pub(super) side_links: usize,
-    /// The run that the machine could not carry.
+    /// Number of the invalid run.
     pub(super) invalid_run: Option<u32>,
     /// Published value: packets of the first elephant.
     pub(super) published: Option<u32>,
@@ -39,7 +39,7 @@ impl Default for Lab {
 }
 
 impl Lab {
-    /// One point, one repetition, nothing wrong.
+    /// One point and one repetition, without faults.
     pub(super) fn single() -> Self {
         Self { losses: vec!["0.0001"], controls: vec!["cubic"], repetitions: 1, invalid_run: None, ..Self::default() }
     }
@@ -51,7 +51,7 @@ const RATE_BPS: f64 = 100e6;
 /// Reason of the invalid run.
 pub(super) const REASON: &str = "lateness 99 % was 3.10 ms, the limit is 200 us";
 
-/// Without the histogram, which no view of the lab reads: recording and encoding it would take most of the tests' time.
+/// A summary without the histogram, which no view of the lab reads: its encoding would take most of the tests' time.
 fn delays(mean_ms: f64, phase: f64) -> DelaySummary {
     let of = |share: f64| (mean_ms * 1e6 * (share + 0.05 * phase.sin())) as u64;
     DelaySummary {
@@ -70,7 +70,7 @@ fn delays(mean_ms: f64, phase: f64) -> DelaySummary {
     }
 }
 
-/// The state of the narrow link at a time: load 0..=1 of each of two flows, share of the queue filled.
+/// State of the narrow link at a time: load of each of two flows, and filled share of the queue, each 0 to 1.
 fn load(l: &Lab, t: f64, loss: &str, control: &str) -> (f64, f64, f64) {
     let loss: f64 = loss.parse().unwrap();
     let ceiling = (0.02 / loss.max(1e-6).sqrt() * if control == "cubic" { 1.3 } else { 0.8 }).min(1.0);
@@ -171,23 +171,23 @@ fn with(mut v: Value, more: Value) -> Value {
 fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Value> {
     let mut out = Vec::new();
     for k in 0..l.intervals {
-        let (begin, end) = (f64::from(k) * l.interval_s, f64::from(k + 1) * l.interval_s);
-        let (a, b, fill) = load(l, begin, loss, control);
-        let times = json!({ "run": n, "start_s": begin, "end_s": end });
+        let (start, end) = (f64::from(k) * l.interval_s, f64::from(k + 1) * l.interval_s);
+        let (a, b, fill) = load(l, start, loss, control);
+        let times = json!({ "run": n, "start_s": start, "end_s": end });
         for (i, names) in directions(l).iter().enumerate() {
-            let v = link(l, i, names, begin, l.interval_s, loss, control);
+            let v = link(l, i, names, start, l.interval_s, loss, control);
             out.push(with(with(v, times.clone()), json!({ "record": "link" })));
         }
         for (name, share) in [("elephant1", a), ("elephant2", b)] {
             let bps = share * RATE_BPS * 0.94;
-            let rtt = delays(40.0 + 40.0 * fill, begin);
+            let rtt = delays(40.0 + 40.0 * fill, start);
             let v = json!({ "record": "flow", "flow": name, "bytes": (bps * l.interval_s / 8.0) as u64, "throughput_bps": bps as u64,
                 "retransmits": 2, "block_rtt": rtt, "srtt_ns": ((40.0 + 30.0 * fill) * 1e6) as u64,
                 "cwnd_bytes": (bps / 8.0 * (0.04 + 0.03 * fill)) as u64, "limit": "loss" });
             out.push(with(v, times.clone()));
         }
         let mut mouse =
-            json!({ "record": "transfer", "run": n, "flow": "web", "start_s": begin + 0.1, "bytes": 50_000 });
+            json!({ "record": "transfer", "run": n, "flow": "web", "start_s": start + 0.1, "bytes": 50_000 });
         if k % 17 == 16 {
             mouse["error"] = json!("reset by peer");
         } else {
@@ -196,7 +196,7 @@ fn intervals(l: &Lab, n: u32, loss: &str, control: &str, late_ms: f64) -> Vec<Va
         out.push(mouse);
         out.push(with(
             json!({ "record": "engine", "worker_cpu": [0.31 + 0.2 * fill, 0.12], "machine_cpu": 0.62 + 0.2 * fill,
-                "lateness": delays(late_ms, begin), "arrival_uncertainty": delays(0.02, begin), "scheduling": "SCHED_FIFO", "held_bytes": 600_000 }),
+                "lateness": delays(late_ms, start), "arrival_uncertainty": delays(0.02, start), "scheduling": "SCHED_FIFO", "held_bytes": 600_000 }),
             times,
         ));
     }
@@ -256,12 +256,14 @@ fn summary(l: &Lab, runs: u32) -> Value {
             "bin.web.0-10kB.slowdown_p99": mean(6.25, 0.1), "run.goodput_bps": mean((a + b) * RATE_BPS * 0.9, 0.05),
             "run.jain": mean(0.9512, 0.01), "flow.elephant1.packets": mean(a * 1e5, 0.08),
         });
-        for (link, way) in [("path", "forward"), ("path", "backward"), ("access", "forward"), ("access", "backward")] {
-            let share = if way == "forward" { 1.0 } else { 0.02 };
-            metrics[format!("link.{link}.{way}.wait_p95_s")] = mean(0.05 * fill * share, 0.1);
-            metrics[format!("link.{link}.{way}.utilisation")] = mean((a + b) * share, 0.02);
-            metrics[format!("link.{link}.{way}.dropped")] =
-                mean(if (link, way) == ("path", "forward") { 337.5 } else { 0.0 }, 0.2);
+        for (link, path_direction) in
+            [("path", "forward"), ("path", "backward"), ("access", "forward"), ("access", "backward")]
+        {
+            let share = if path_direction == "forward" { 1.0 } else { 0.02 };
+            metrics[format!("link.{link}.{path_direction}.wait_p95_s")] = mean(0.05 * fill * share, 0.1);
+            metrics[format!("link.{link}.{path_direction}.utilisation")] = mean((a + b) * share, 0.02);
+            metrics[format!("link.{link}.{path_direction}.dropped")] =
+                mean(if (link, path_direction) == ("path", "forward") { 337.5 } else { 0.0 }, 0.2);
         }
         let values = if sweep(l).len() > 1 {
             json!([{ "key": "path.loss", "value": loss }, { "key": "elephant.congestion_control", "value": control }])
@@ -282,7 +284,7 @@ fn sweep(l: &Lab) -> Vec<(&'static str, &'static str)> {
     l.losses.iter().flat_map(|loss| l.controls.iter().map(move |c| (*loss, *c))).collect()
 }
 
-/// The whole record stream of an experiment.
+/// Complete record stream of an experiment.
 pub(super) fn records(l: &Lab) -> Vec<LabRecord> {
     let mut all = vec![experiment(l)];
     let mut n = 0;

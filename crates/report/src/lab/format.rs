@@ -19,7 +19,7 @@ pub(super) fn value_label(values: &[KeyValue], of: &KeyValue) -> String {
     }
 }
 
-/// The last parts of a dotted key, as many as no other key of the point ends with.
+/// The shortest ending of a dotted key, in parts, that no other key of the point has.
 pub(super) fn short_key<'a>(values: &[KeyValue], key: &'a str) -> &'a str {
     let other_keys = || values.iter().map(|v| v.key.as_str()).filter(|k| *k != key);
     let ends_with =
@@ -40,13 +40,13 @@ pub(super) fn arrow(text: &str) -> String {
 
 /// A time in seconds since 1970 as `2026-03-01T12:00:00Z`.
 pub(super) fn utc(seconds: f64) -> String {
-    // A date of the year 9999 is the last that the format holds.
+    // The format ends with the year 9999.
     let whole = finite(seconds).clamp(0.0, 253_402_300_799.0) as i64;
     let text = OffsetDateTime::from_unix_timestamp(whole).ok().and_then(|t| t.format(&Rfc3339).ok());
     text.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// A span given in seconds, with its unit.
+/// A time span in seconds with its unit.
 pub(super) fn span(seconds: f64) -> String {
     nanos((finite(seconds).max(0.0) * 1e9).round() as u64)
 }
@@ -97,7 +97,7 @@ pub(super) fn metric_name(metric: &str) -> String {
     format!("{}: {quantity}", subject.replace('.', " "))
 }
 
-/// A value of a metric; its unit stands at the end of the name.
+/// A value of a metric, without the unit at the end of its name.
 pub(super) fn metric_value(metric: &str, value: f64) -> String {
     let value = finite(value);
     if metric.ends_with("_bps") {
@@ -127,7 +127,7 @@ pub(super) fn estimate(metric: &str, e: &Estimate) -> String {
 
 /// Mean and half the confidence interval in one unit: `94.30 +/- 1.20 Mb/s`.
 ///
-/// The half width has the mean's decimals, rounded up: an interval is never shown narrower than it is.
+/// The half width has the decimals of the mean and is rounded up, so that the interval never appears too narrow.
 pub(super) fn spread(metric: &str, e: &Estimate) -> String {
     let mean = metric_value(metric, e.mean);
     let Some(half) = e.half_width.map(|w| finite(w).max(0.0)) else { return mean };
@@ -135,13 +135,13 @@ pub(super) fn spread(metric: &str, e: &Estimate) -> String {
     let Some(size) = unit_size(unit) else { return format!("{mean} +/- {}", metric_value(metric, half)) };
     let decimals = digits.split_once('.').map_or(0, |(_, d)| d.len());
     let grid = 10_f64.powi(decimals as i32);
-    // Slightly below, so that rounding errors do not move values that are already on the grid.
+    // A margin prevents rounding errors from moving values that are already on the grid.
     let up = (half / size * grid - 1e-6).ceil().abs() / grid;
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     format!("{digits} +/- {up:.decimals$}{unit}")
 }
 
-/// Base units in one of the units that [`metric_value`] writes.
+/// Size in base units of a unit that [`metric_value`] writes.
 fn unit_size(unit: &str) -> Option<f64> {
     let sizes = [
         ("", 1.0),
@@ -161,7 +161,7 @@ fn unit_size(unit: &str) -> Option<f64> {
 
 /// `1 run`, `3 runs`.
 pub(super) fn run_count_text(points: u32, repetitions: u32) -> String {
-    let times = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let times = |n: u32, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
     match (points, repetitions) {
         (1, n) => times(n, "run"),
         (p, 1) => times(p, "point"),
@@ -169,7 +169,7 @@ pub(super) fn run_count_text(points: u32, repetitions: u32) -> String {
     }
 }
 
-/// The causes of drops, by the names of the records, with their numbers.
+/// Causes of drops by their names in the records, with their counts.
 pub(super) const fn causes(d: &Drops) -> [(&'static str, u64); 7] {
     [
         ("queue full", d.queue),
@@ -230,11 +230,11 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_named_by_its_distinguishing_values() {
+    fn a_point_is_labelled_by_its_distinguishing_values() {
         let kv = |key: &str, value: &str| KeyValue { key: key.to_owned(), value: value.to_owned() };
         let control = kv("flows.flow.congestion_control", "reno");
         assert_eq!(point_label(&[kv("links.path.forward.loss", "1e-3"), control.clone()]), "loss 1e-3, reno");
-        // Two keys of one ending keep what differs.
+        // Two keys with the same ending keep the part that differs.
         assert_eq!(
             point_label(&[kv("links.a.loss", "0"), kv("links.b.loss", "1e-2"), control]),
             "a.loss 0, b.loss 1e-2, reno"
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_dates_whatever_the_number() {
+    fn every_number_has_a_valid_date() {
         assert_eq!(utc(1_772_366_400.0), "2026-03-01T12:00:00Z");
         for odd in [f64::NAN, -1.0, f64::MAX] {
             assert!(utc(odd).ends_with('Z'));

@@ -1,13 +1,13 @@
 //! Head of the page: description, verdict and overrides.
 
 use super::format::{run_count_text, span, utc};
-use super::records::{LabReport, Standing};
+use super::records::{ExperimentVerdict, LabReport};
 use crate::html::grid::Grid;
 use crate::html::markup::Html;
 use crate::summary::nanos;
 
 /// Maximum number of reasons in the banner; the list of runs has all.
-const REASONS_LISTED: usize = 20;
+const REASONS_LISTED_MAX: usize = 20;
 
 pub(super) fn header(h: &mut Html, report: &LabReport, title: &str) {
     let e = &report.experiment;
@@ -37,22 +37,22 @@ fn banner(h: &mut Html, report: &LabReport) {
     let planned = report.planned_runs();
     let count = format!("{valid} of {ended} runs valid");
     match report.standing() {
-        Standing::Valid => {
+        ExperimentVerdict::Valid => {
             h.raw("<div class=\"banner valid\" role=\"status\"><b>VALID</b> ").text(count);
             h.raw(". The machine carried the emulation.");
         }
-        Standing::Invalid(reasons) => {
+        ExperimentVerdict::Invalid(reasons) => {
             h.raw("<div class=\"banner invalid\" role=\"alert\"><b>INVALID</b> ").text(count);
             h.raw(". Numbers of invalid runs describe the machine, not the experiment.<ul>");
-            for reason in reasons.iter().take(REASONS_LISTED) {
+            for reason in reasons.iter().take(REASONS_LISTED_MAX) {
                 h.element("li", reason);
             }
-            if reasons.len() > REASONS_LISTED {
-                h.element("li", format_args!("and {} more reasons", reasons.len() - REASONS_LISTED));
+            if reasons.len() > REASONS_LISTED_MAX {
+                h.element("li", format_args!("and {} more reasons", reasons.len() - REASONS_LISTED_MAX));
             }
             h.raw("</ul>");
         }
-        Standing::Unfinished => {
+        ExperimentVerdict::Unfinished => {
             h.raw("<div class=\"banner unfinished\" role=\"alert\"><b>UNFINISHED</b> ").text(count);
             h.raw(". There is no verdict on the whole experiment.");
         }

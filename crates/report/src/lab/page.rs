@@ -117,13 +117,13 @@ fn runs(h: &mut Html, report: &LabReport, data: &LabData<'_>) {
         h.raw(hint).raw("</p><p class=\"controls\"></p><div class=\"canvas\"></div></section>");
     }
     for run in report.runs.iter().filter(|r| data.runs.iter().any(|d| d.run == r.start.run)) {
-        one(h, report, run);
+        run_tables(h, report, run);
     }
     h.raw("</section>");
 }
 
-/// The tables of one run; the script shows those of the run that is selected.
-fn one(h: &mut Html, report: &LabReport, run: &RunRecords) {
+/// Tables of one run; the script shows those of the selected run.
+fn run_tables(h: &mut Html, report: &LabReport, run: &RunRecords) {
     h.raw("<div class=\"of-run\" data-run=\"").text(run.start.run).raw("\"><h3 class=\"run-name\">");
     let (state, is_good) = run.state();
     h.text(report.run_label(run)).raw(" ").classed("span", if is_good { "badge good" } else { "badge bad" }, state);

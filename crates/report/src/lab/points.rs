@@ -1,4 +1,4 @@
-//! The means of all points as one table of plain text.
+//! Plain-text table of the means of all points.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use crate::columns::Columns;
 use crate::sheet::Sheet;
 
 /// Maximum width of a point's label.
-const LABEL: usize = 48;
+const LABEL_WIDTH_MAX: usize = 48;
 
 /// Column: metric, heading, cells.
 type Column = (Option<LabMetric>, [String; 2], Vec<Option<String>>);
@@ -23,7 +23,7 @@ pub(super) fn write<W: Write>(
     repetitions: u32,
 ) -> io::Result<()> {
     let names = s.points.iter().map(|p| if p.values.is_empty() { "mean".to_owned() } else { point_label(&p.values) });
-    let mut table = Columns::new(names, LABEL);
+    let mut table = Columns::new(names, LABEL_WIDTH_MAX);
     if repetitions > 1 {
         table.number("valid", "runs", s.points.iter().map(|p| Some(runs(p).to_string())));
     }
@@ -38,17 +38,17 @@ pub(super) fn write<W: Write>(
         sheet.item("+/-", "half the 95 % confidence interval of the mean over the valid runs")?;
     }
     if !left_out.is_empty() {
-        let what = match left_out.as_slice() {
+        let subject = match left_out.as_slice() {
             few if few.len() <= 6 => few.join(", "),
             many => format!("{} and {} more", many[..5].join(", "), many.len() - 5),
         };
-        let text = format!("{what}: too wide; see the report page or the record `summary` of the result file");
+        let text = format!("{subject}: too wide; see the report page or the record `summary` of the result file");
         sheet.item("not shown", &text)?;
     }
     Ok(())
 }
 
-/// Valid runs behind the means of a point.
+/// Number of valid runs behind the means of a point.
 pub(super) fn runs(point: &PointSummary) -> u32 {
     point.metrics.values().map(|e| e.runs).max().unwrap_or(0)
 }
@@ -103,7 +103,7 @@ fn largest(point: &PointSummary, suffix: &str) -> Option<String> {
     Some(cell(point, metric, e))
 }
 
-/// All links together; intervals of their means do not add up to one.
+/// Drops of all links together, without an interval: those of the means cannot be added.
 fn dropped(point: &PointSummary) -> Option<String> {
     let all: Vec<f64> = of_links(point, ".dropped").map(|(_, e)| e.mean).collect();
     (!all.is_empty()).then(|| metric_value("dropped", all.iter().sum()))

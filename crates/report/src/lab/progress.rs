@@ -16,9 +16,9 @@ pub struct LabProgress {
     invalid: u64,
     duration_s: f64,
     now_s: f64,
-    /// Flows in the order of the experiment file with their latest rate.
+    /// Flows in the order of the experiment file, with their latest rate.
     flows: Vec<(String, Option<u64>)>,
-    /// Start of the latest interval of links, and the link with the highest rate in it.
+    /// Start of the latest interval of the links, and the link with the highest rate in it.
     busiest: Option<(f64, String, u64)>,
     late_p99_ns: Option<u64>,
     is_done: bool,
@@ -38,7 +38,7 @@ impl LabProgress {
                 (self.started, self.run) = (self.started + 1, r.run);
                 (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);
                 self.busiest = None;
-                // Streams of small transfers have no rate; they have no command either.
+                // Streams of small transfers have neither a rate nor a command.
                 let bulk = r.flows.iter().filter(|f| f.command.is_some());
                 self.flows = bulk.map(|f| (f.flow.clone(), None)).collect();
             }
@@ -63,7 +63,7 @@ impl LabProgress {
     fn link(&mut self, l: &LinkInterval) {
         let seconds = finite(l.end_s - l.start_s);
         let bps = if seconds > 0.0 { (l.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
-        let is_more = self.busiest.as_ref().is_none_or(|(begin, _, most)| l.start_s > *begin || bps > *most);
+        let is_more = self.busiest.as_ref().is_none_or(|(start, _, max_bps)| l.start_s > *start || bps > *max_bps);
         if is_more {
             self.busiest = Some((finite(l.start_s), l.link.clone(), bps));
         }
@@ -74,7 +74,7 @@ impl LabProgress {
     /// Flows may report their rates only at their end; until then the line shows the busiest link and its delivered IP
     /// rate.
     ///
-    /// If the line is too long, rates of flows are left out first, with their number. The lateness is the largest 99th
+    /// If the line is too long, it lists fewer flows and the number of the others. The lateness is the largest 99th
     /// percentile of an interval since the start of the run.
     pub fn line(&self, width: usize) -> String {
         let mut head = match self.started {
@@ -142,16 +142,16 @@ mod tests {
     #[test]
     fn the_busiest_link_stands_for_flows_that_report_their_rate_at_the_end() {
         let mut progress = LabProgress::new();
-        let mut most = 0;
+        let mut max_bps = 0;
         for r in records(&Lab::single()).iter().filter(|r| !matches!(r, LabRecord::Flow(_))).take(7) {
             progress.record(r);
             if let LabRecord::Link(l) = r {
-                // Intervals of half a second.
-                most = most.max(l.delivered.bytes * 16);
+                // Intervals of 500 ms.
+                max_bps = max_bps.max(l.delivered.bytes * 16);
             }
         }
         let line = progress.line(100);
-        assert!(line.contains(&format!("  link path {}", rate(most))) && !line.contains("elephant"), "{line}");
+        assert!(line.contains(&format!("  link path {}", rate(max_bps))) && !line.contains("elephant"), "{line}");
         assert!(!progress.line(30).contains("link"));
     }
 

@@ -1,4 +1,4 @@
-//! The records of an emulated experiment, sorted for display.
+//! Records of an emulated experiment, sorted for display.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::data::RunData;
 use super::format::point_label;
 use crate::summary::finite;
 
-/// Records that do not make an experiment.
+/// Error of records that are not one experiment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
     /// The experiment record is missing.
     #[error("no experiment record: the beginning of the file is missing, or it is not an emulated experiment")]
     NoExperiment,
-    /// The records are of several experiments, whose run numbers collide.
+    /// The records belong to several experiments, whose run numbers collide.
     #[error("records of several experiments; split the file, each experiment starts with its experiment record")]
     SeveralExperiments,
     /// Two runs have the same number.
@@ -27,10 +27,10 @@ pub enum LabError {
     RunTwice(u32),
 }
 
-/// Runs whose intervals are kept for charts.
+/// Maximum number of runs whose intervals are kept for charts.
 pub(super) const CHARTED_MAX: usize = 40;
 
-/// The records of one experiment, ready for a report.
+/// Records of one experiment, prepared for a report.
 ///
 /// A missing summary or end of a run marks the experiment as unfinished.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct LabReport {
     pub(super) experiment: LabExperiment,
     pub(super) runs: Vec<RunRecords>,
     pub(super) summary: Option<LabSummary>,
-    /// Number of records of runs that had not started or had ended.
+    /// Number of records without a running run.
     pub(super) strays: u64,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Intervals {
 
 /// Verdict on the experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ExperimentVerdict {
     Valid,
     Invalid(Vec<String>),
     /// Incomplete, without an invalid run so far.
@@ -109,30 +109,30 @@ impl LabReport {
         &self.experiment.name
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> ExperimentVerdict {
         let mut reasons = match self.summary.as_ref().map(|s| &s.verdict) {
             Some(Verdict::Invalid { reasons }) => reasons.clone(),
             Some(Verdict::Valid) | None => Vec::new(),
         };
-        // A summary that calls valid what a run called invalid does not overrule it.
+        // A valid verdict in the summary does not override an invalid one of a run.
         if reasons.is_empty() {
             reasons.extend(
-                self.that_stand().flat_map(|r| {
+                self.final_runs().flat_map(|r| {
                     r.reasons().iter().map(|why| format!("run {}: {why}", r.start.run)).collect::<Vec<_>>()
                 }),
             );
         }
         let said_invalid = matches!(self.summary.as_ref().map(|s| &s.verdict), Some(Verdict::Invalid { .. }))
-            || self.that_stand().any(|r| r.is_valid() == Some(false));
+            || self.final_runs().any(|r| r.is_valid() == Some(false));
         if said_invalid {
-            return Standing::Invalid(reasons);
+            return ExperimentVerdict::Invalid(reasons);
         }
         let is_whole = self.summary.is_some() && self.runs.iter().any(|r| r.end.is_some());
-        if is_whole { Standing::Valid } else { Standing::Unfinished }
+        if is_whole { ExperimentVerdict::Valid } else { ExperimentVerdict::Unfinished }
     }
 
     /// Runs that were not replaced by a further attempt.
-    fn that_stand(&self) -> impl Iterator<Item = &RunRecords> {
+    fn final_runs(&self) -> impl Iterator<Item = &RunRecords> {
         let mut last: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         for start in self.runs.iter().map(|r| &r.start) {
             let attempt = last.entry((start.point, start.repetition)).or_default();
@@ -151,7 +151,7 @@ impl LabReport {
             || self.runs.iter().any(|r| r.end.as_ref().is_some_and(|e| e.interrupted))
     }
 
-    /// The means over the repetitions of a point.
+    /// Means over the repetitions of a point.
     pub(super) fn point(&self, point: u32) -> Option<&PointSummary> {
         self.summary.as_ref()?.points.iter().find(|p| p.point == point)
     }
@@ -177,7 +177,7 @@ impl LabReport {
 struct Sorter {
     experiment: Option<LabExperiment>,
     runs: BTreeMap<u32, RunRecords>,
-    /// Intervals of the runs that have not ended.
+    /// Intervals of the running runs.
     open: BTreeMap<u32, Intervals>,
     summary: Option<LabSummary>,
     strays: u64,
@@ -293,7 +293,7 @@ impl Intervals {
 }
 
 impl RunRecords {
-    /// One run of each point before a second one of any.
+    /// Sort key that selects one run of each point before a second one of any.
     pub(super) const fn rank(&self) -> (u32, u32, u32) {
         (self.start.repetition, self.start.point, self.start.run)
     }
@@ -311,7 +311,7 @@ impl RunRecords {
         }
     }
 
-    /// `valid`, `invalid` or `unfinished`, and whether that is good.
+    /// State `valid`, `invalid` or `unfinished`, and whether it is `valid`.
     pub(super) fn state(&self) -> (&'static str, bool) {
         match self.is_valid() {
             Some(true) if self.end.as_ref().is_some_and(|e| e.interrupted) => ("interrupted", false),

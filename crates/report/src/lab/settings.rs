@@ -5,8 +5,8 @@ use super::records::RunRecords;
 use crate::html::markup::Html;
 use crate::summary::seconds;
 
-/// Maximum number of links and changes that are listed; the result file has all.
-const LISTED: usize = 512;
+/// Maximum number of links and changes in the list; the result file has all.
+const LISTED_MAX: usize = 512;
 
 pub(super) fn section(h: &mut Html, run: &RunRecords) {
     let start = &run.start;
@@ -19,7 +19,7 @@ pub(super) fn section(h: &mut Html, run: &RunRecords) {
     if !start.links.is_empty() {
         h.raw("<div class=\"scroll\"><table class=\"words\"><thead><tr><th>link direction</th><th>settings at the start</th>");
         h.raw("</tr></thead><tbody>");
-        for l in start.links.iter().take(LISTED) {
+        for l in start.links.iter().take(LISTED_MAX) {
             h.raw("<tr>")
                 .element("th", arrow(&link_label(&l.link, &l.from, &l.to)))
                 .element("td", &l.settings)
@@ -43,7 +43,7 @@ pub(super) fn section(h: &mut Html, run: &RunRecords) {
     }
     if !start.changes.is_empty() {
         h.raw("<div class=\"scroll\"><table class=\"words\"><thead><tr><th>at</th><th>change by the schedule</th></tr></thead><tbody>");
-        for c in start.changes.iter().take(LISTED) {
+        for c in start.changes.iter().take(LISTED_MAX) {
             h.raw("<tr>").element("th", seconds(c.at_s)).element("td", &c.text).raw("</tr>");
         }
         h.raw("</tbody></table></div>");
@@ -52,8 +52,8 @@ pub(super) fn section(h: &mut Html, run: &RunRecords) {
     h.raw("</details>");
 }
 
-fn more(h: &mut Html, count: usize, what: &'static str) {
-    if count > LISTED {
-        h.raw("<p class=\"hint\">").text(format_args!("and {} more {what}", count - LISTED)).raw("</p>");
+fn more(h: &mut Html, count: usize, noun: &'static str) {
+    if count > LISTED_MAX {
+        h.raw("<p class=\"hint\">").text(format_args!("and {} more {noun}", count - LISTED_MAX)).raw("</p>");
     }
 }

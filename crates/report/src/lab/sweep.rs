@@ -16,11 +16,11 @@ const CURVES_MAX: usize = 24;
 #[derive(Debug, Serialize)]
 pub(super) struct SweepPlot {
     pub(super) x_name: String,
-    /// The whole key of what is on the x axis.
+    /// Complete key of the x axis.
     x_key: String,
     /// Unit of the x values: `s`, `b/s`, `B` or nothing.
     x_unit: &'static str,
-    /// Texts of the x values where they are not numbers; the x values count them then.
+    /// Texts of x values that are not numbers; the x values are then their indices.
     x_texts: Vec<String>,
     pub(super) y_name: &'static str,
     /// Unit of the y values: `b/s`, `s` or `1`.
@@ -59,39 +59,39 @@ pub(super) fn plot(report: &LabReport) -> Option<SweepPlot> {
     if points.len() < 2 {
         return None;
     }
-    let asked = match &report.experiment.plot {
+    let requested = match &report.experiment.plot {
         Some(plot) => plot.clone(),
         None => default_plot(points)?,
     };
-    let (scale, xs) = scale(points, &asked.x);
+    let (scale, xs) = scale(points, &requested.x);
     let is_text = !scale.texts.is_empty();
-    let subjects: BTreeSet<_> = points.iter().flat_map(|p| values(p, asked.y)).filter_map(|(s, _)| s).collect();
+    let subjects: BTreeSet<_> = points.iter().flat_map(|p| values(p, requested.y)).filter_map(|(s, _)| s).collect();
     let mut plot = SweepPlot {
-        x_name: points.first().map_or(asked.x.as_str(), |p| short_key(&p.values, &asked.x)).to_owned(),
-        x_key: asked.x.clone(),
+        x_name: points.first().map_or(requested.x.as_str(), |p| short_key(&p.values, &requested.x)).to_owned(),
+        x_key: requested.x.clone(),
         x_unit: scale.unit,
         x_texts: scale.texts,
-        y_name: y_name(asked.y),
-        y_unit: y_unit(asked.y),
-        is_log: asked.log,
+        y_name: y_name(requested.y),
+        y_unit: y_unit(requested.y),
+        is_log: requested.log,
         curves: Vec::new(),
-        models: models(&asked, is_text),
+        models: models(&requested, is_text),
         left_out: Vec::new(),
     };
-    if is_text && !asked.models.is_empty() {
+    if is_text && !requested.models.is_empty() {
         plot.left_out.push("the formulas (they need numbers on the x axis)".to_owned());
     }
     for (point, x) in points.iter().zip(xs) {
         let Some(x) = x else {
-            plot.left_out.push(format!("{} (no value of {})", point_label(&point.values), asked.x));
+            plot.left_out.push(format!("{} (no value of {})", point_label(&point.values), requested.x));
             continue;
         };
-        let found = values(point, asked.y);
+        let found = values(point, requested.y);
         if found.is_empty() {
             plot.left_out.push(format!("{} (no valid run)", point_label(&point.values)));
         }
         for (subject, e) in found {
-            plot.add(label(point, &asked, subject, subjects.len() == 1), x, e);
+            plot.add(label(point, &requested, subject, subjects.len() == 1), x, e);
         }
     }
     if plot.curves.len() > CURVES_MAX {
@@ -141,7 +141,7 @@ const fn y_unit(y: LabMetric) -> &'static str {
     }
 }
 
-/// The means of a point that a plot of `y` shows, each with the name of what it is of; no name where there is one only.
+/// Means of a point for a plot of `y`, each with the name of its subject; without a name if there is only one.
 fn values(point: &PointSummary, y: LabMetric) -> Vec<(Option<&str>, &Estimate)> {
     let of = |prefix: &'static str, suffix: &'static str| {
         point.metrics.iter().filter_map(move |(k, e)| {
@@ -173,7 +173,7 @@ fn label(point: &PointSummary, plot: &LabPlot, subject: Option<&str>, is_only: b
     if parts.is_empty() { y_name(plot.y).to_owned() } else { parts.join(", ") }
 }
 
-/// Formulas count in base units, which places for names are not.
+/// Formulas use base units, and indices of texts have none.
 fn models(plot: &LabPlot, is_text: bool) -> Vec<Model> {
     let of = |m: &ModelCurve| Model { label: m.name.clone(), x: m.x.clone(), y: m.y.clone() };
     if is_text { Vec::new() } else { plot.models.iter().map(of).collect() }
@@ -184,7 +184,7 @@ struct Scale {
     texts: Vec<String>,
 }
 
-/// Positions on the x axis: the values if all are of one kind, else one place per text.
+/// Positions on the x axis: the values if all have one unit, otherwise one index per text.
 fn scale(points: &[PointSummary], key: &str) -> (Scale, Vec<Option<f64>>) {
     let texts: Vec<Option<&str>> =
         points.iter().map(|p| p.values.iter().find(|v| v.key == key).map(|v| v.value.as_str())).collect();
@@ -207,7 +207,7 @@ fn scale(points: &[PointSummary], key: &str) -> (Scale, Vec<Option<f64>>) {
     (Scale { unit: "", texts: places }, xs)
 }
 
-/// A value as written in an experiment file, in base units, with its unit.
+/// Value of an experiment file in base units, with its unit.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     let text = text.trim();
     if let Ok(v) = text.parse::<f64>() {

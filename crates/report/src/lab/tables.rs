@@ -1,4 +1,4 @@
-//! The numbers of the end records and of the summary as tables.
+//! Tables of the end records and of the summary.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,17 @@ use crate::html::markup::Html;
 use crate::summary::{bytes, finite, nanos, percent, rate, ratio};
 
 /// Maximum number of rows of a table that grows with the experiment; the result file has all.
-const LISTED: usize = 512;
+const ROWS_MAX: usize = 512;
 
-/// Columns of the table of means; an experiment of two hundred links has more metrics than a page has room for.
-const METRICS_LISTED: usize = 48;
+/// Maximum number of columns in the table of means; an experiment of two hundred links has more metrics than fit on a
+/// page.
+const METRICS_MAX: usize = 48;
 
-/// Flows whose means stand in the open; of more they fold away.
-const FLOWS_SHOWN: usize = 8;
+/// Maximum number of flows whose means are not folded.
+const FLOWS_OPEN_MAX: usize = 8;
 
-/// A table with one row a thing and one column a quantity; a column without any value is left out. A line break in a
-/// cell sets what follows smaller below.
+/// A table with one row for each thing and one column for each quantity; columns without values are omitted. A line
+/// break in a cell starts smaller text below.
 pub(super) struct Table<'a, T> {
     things: &'a [T],
     columns: Vec<(String, Vec<Option<String>>)>,
@@ -35,7 +36,7 @@ impl<'a, T> Table<'a, T> {
     }
 
     pub(super) fn column(&mut self, label: impl Into<String>, cell: impl Fn(&T) -> Option<String>) {
-        let cells: Vec<Option<String>> = self.things.iter().take(LISTED).map(cell).collect();
+        let cells: Vec<Option<String>> = self.things.iter().take(ROWS_MAX).map(cell).collect();
         if cells.iter().any(Option::is_some) {
             self.columns.push((label.into(), cells));
         }
@@ -47,7 +48,7 @@ impl<'a, T> Table<'a, T> {
             h.element("th", label);
         }
         h.raw("</tr></thead><tbody>");
-        for row in 0..self.things.len().min(LISTED) {
+        for row in 0..self.things.len().min(ROWS_MAX) {
             h.raw("<tr>");
             for (i, (_, cells)) in self.columns.iter().enumerate() {
                 let tag = if i == 0 { "th" } else { "td" };
@@ -60,8 +61,8 @@ impl<'a, T> Table<'a, T> {
             h.raw("</tr>");
         }
         h.raw("</tbody></table></div>");
-        if self.things.len() > LISTED {
-            let text = format!("and {} more", self.things.len() - LISTED);
+        if self.things.len() > ROWS_MAX {
+            let text = format!("and {} more", self.things.len() - ROWS_MAX);
             h.classed("p", "hint", text);
         }
     }
@@ -76,7 +77,7 @@ pub(super) fn runs(h: &mut Html, report: &LabReport) {
     h.raw("<th>repetition</th><th>seed</th><th>verdict</th><th>lateness, 99 %</th><th>busiest worker</th>");
     h.raw("<th>scheduling</th><th>why</th>");
     h.raw("</tr></thead><tbody>");
-    for r in report.runs.iter().take(LISTED) {
+    for r in report.runs.iter().take(ROWS_MAX) {
         let end = r.end.as_ref();
         let point = if r.start.values.is_empty() { "\u{2013}".to_owned() } else { point_label(&r.start.values) };
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "\u{2013}".to_owned());
@@ -90,8 +91,8 @@ pub(super) fn runs(h: &mut Html, report: &LabReport) {
         h.classed("td", "reasons", r.reasons().join("; ")).raw("</tr>");
     }
     h.raw("</tbody></table></div>");
-    if report.runs.len() > LISTED {
-        h.classed("p", "hint", format_args!("and {} more runs", report.runs.len() - LISTED));
+    if report.runs.len() > ROWS_MAX {
+        h.classed("p", "hint", format_args!("and {} more runs", report.runs.len() - ROWS_MAX));
     }
     h.raw("</section>");
 }
@@ -105,10 +106,10 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
     }
     // Less important metrics are folded away, so that a row fits on the page.
     let are_many =
-        metrics.iter().filter(|m| m.starts_with("flow.") && m.ends_with(".throughput_bps")).count() > FLOWS_SHOWN;
+        metrics.iter().filter(|m| m.starts_with("flow.") && m.ends_with(".throughput_bps")).count() > FLOWS_OPEN_MAX;
     let folds = |m: &&String| m.starts_with("link.") || m.contains(".block_rtt_") || are_many && m.starts_with("flow.");
     let (mut folded, mut shown): (Vec<&String>, Vec<&String>) = metrics.into_iter().partition(folds);
-    shown.sort_by_key(|m| (subject(m), place(m)));
+    shown.sort_by_key(|m| (subject(m), rank(m)));
     folded.sort_by_key(|m| !m.starts_with("link."));
     let kind = |of: &str| shown.iter().copied().filter(|m| m.starts_with(of)).collect::<Vec<_>>();
     let [of_all, of_flows, of_mice] = ["run.", "flow.", "mice."].map(kind);
@@ -122,12 +123,12 @@ pub(super) fn means(h: &mut Html, report: &LabReport) {
         let mut table = Table::new(&summary.points);
         table.column("point", |p| Some(point_name(p)));
         table.column("valid runs", |p| Some(points::runs(p).to_string()));
-        for m in metrics.iter().take(METRICS_LISTED) {
+        for m in metrics.iter().take(METRICS_MAX) {
             table.column(metric_name(m), |p| p.metrics.get(*m).map(|e| arrow(&points::cell(p, m, e))));
         }
         table.write(h);
-        if metrics.len() > METRICS_LISTED {
-            let text = format!("and {} more metrics in the result file", metrics.len() - METRICS_LISTED);
+        if metrics.len() > METRICS_MAX {
+            let text = format!("and {} more metrics in the result file", metrics.len() - METRICS_MAX);
             h.classed("p", "hint", text);
         }
     };
@@ -150,7 +151,7 @@ pub(super) fn subject(metric: &str) -> &str {
 }
 
 /// Order of the most important metrics.
-pub(super) fn place(metric: &str) -> usize {
+pub(super) fn rank(metric: &str) -> usize {
     const ORDER: [&str; 9] = [
         "goodput_bps",
         "throughput_bps",
@@ -169,7 +170,7 @@ fn point_name(p: &PointSummary) -> String {
     if p.values.is_empty() { "all runs".to_owned() } else { point_label(&p.values) }
 }
 
-/// The tables of one run.
+/// Tables of one run.
 pub(super) fn of_run(h: &mut Html, report: &LabReport, run: &RunRecords) {
     let Some(end) = &run.end else {
         h.raw("<p class=\"warning\">This run has no end record: it has no totals and no verdict.</p>");
@@ -198,13 +199,13 @@ pub(super) fn of_run(h: &mut Html, report: &LabReport, run: &RunRecords) {
     programs(h, &end.programs);
 }
 
-/// The mean of a metric over the repetitions of a point, where there is more than one.
+/// Mean of a metric over several repetitions of a point.
 fn over_runs(point: Option<&PointSummary>, metric: &str) -> Option<String> {
     let e = point?.metrics.get(metric).filter(|e| e.runs > 1)?;
     Some(arrow(&estimate(metric, e)))
 }
 
-/// A value of one run, below it the mean over the repetitions.
+/// Value of one run, with the mean over the repetitions below.
 fn below(value: String, point: Option<&PointSummary>, metric: &str) -> String {
     over_runs(point, metric).map_or_else(|| value.clone(), |mean| format!("{value}\nmean {mean}"))
 }
@@ -330,7 +331,7 @@ fn volume(v: &Volume) -> String {
     format!("{}\n{} packets", bytes(v.bytes), v.packets)
 }
 
-/// Name of this direction in the summary: the first one described is forward (for a LAN port: up).
+/// Name of a link direction in the summary: the first direction is `forward`, or `up` for a LAN port.
 fn metric_prefix(run: &RunRecords, point: &PointSummary, l: &LinkTotals) -> Option<String> {
     let of_link: Vec<_> = run.start.links.iter().filter(|d| d.link == l.link).collect();
     let at = of_link.iter().position(|d| d.from == l.from && d.to == l.to)?;

@@ -1,4 +1,4 @@
-//! The page's contents, its tolerance of poor input, and that hostile text stays text.
+//! Contents of the page, tolerance of incomplete input, and escaping of hostile text.
 
 use results::lab::{LabRecord, RouteChange, Verdict};
 
@@ -26,7 +26,7 @@ fn body(page: &str) -> &str {
     page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0
 }
 
-/// Leaves the page where a person or a browser can look at it, when `LONGHAUL_REPORT_DIR` is set.
+/// Writes the page to `LONGHAUL_REPORT_DIR`, if set, for viewing in a browser.
 fn keep(name: &str, page: &str) {
     if let Ok(dir) = std::env::var("LONGHAUL_REPORT_DIR") {
         std::fs::write(format!("{dir}/lab-{name}.html"), page).unwrap();
@@ -88,7 +88,7 @@ fn a_sweep_shows_every_section_and_needs_no_network() {
 }
 
 #[test]
-fn the_plot_has_a_curve_for_each_series_and_flow_and_intervals_where_runs_are_several() {
+fn the_plot_has_a_curve_for_each_series_and_flow_and_intervals_with_several_runs() {
     let data = data(&page(&Lab::default(), "x"));
     let curves = data["plot"]["curves"].as_array().unwrap();
     let labels: Vec<&str> = curves.iter().map(|c| c["label"].as_str().unwrap()).collect();
@@ -97,7 +97,7 @@ fn the_plot_has_a_curve_for_each_series_and_flow_and_intervals_where_runs_are_se
     assert_eq!((points[0]["x"].as_f64(), points[1]["x"].as_f64()), (Some(0.0001), Some(0.001)));
     assert_eq!(points[0]["runs"], 2);
     assert!(points[0]["half_width"].as_f64().unwrap() > 0.0);
-    // Run 5 is the second repetition of the third point: one run is left there, and one run has no interval.
+    // Run 5 is the second repetition of the third point: one run remains, and one run has no interval.
     assert_eq!(points[1]["runs"], 1);
     assert!(points[1]["half_width"].is_null());
     assert_eq!((len(&data["plot"]["models"]), data["plot"]["y_unit"].as_str()), (1, Some("b/s")));
@@ -110,7 +110,7 @@ fn the_intervals_of_every_run_are_on_one_time_axis() {
     let run = &data["runs"][0];
     assert_eq!((len(&run["times"]), len(&run["times"][0]), run["times"][0][0].as_f64()), (1, 40, Some(0.25)));
     assert_eq!((len(&run["flows"]), len(&run["mice"]), len(&run["links"]), len(&run["marks"])), (2, 1, 4, 2));
-    // The busiest first; it is the only one that drops.
+    // The first link is the busiest, and the only one with drops.
     assert_eq!(run["links"][0]["label"], "path: west \u{2192} east");
     let causes: Vec<&str> =
         run["links"][0]["drops"].as_array().unwrap().iter().map(|d| d["cause"].as_str().unwrap()).collect();
@@ -214,14 +214,14 @@ fn two_hundred_link_directions_keep_the_page_usable() {
 }
 
 #[test]
-fn runs_beyond_the_bound_are_left_out_of_the_charts_and_counted() {
+fn runs_beyond_the_maximum_have_no_charts_and_are_counted() {
     let lab = Lab { repetitions: 15, intervals: 4, invalid_run: None, ..Lab::default() };
     let page = page(&lab, "many runs");
     assert_balanced(&page);
     let data = data(&page);
     assert_eq!(len(&data["runs"]), 40);
     assert!(body(&page).contains("40 of 60 runs"));
-    // Ten repetitions of each point rather than all of some and none of others.
+    // Ten repetitions of each point instead of all of some points.
     assert!(data["runs"].as_array().unwrap().iter().all(|r| r["run"].as_u64().unwrap() % 15 < 10));
 }
 
@@ -258,7 +258,7 @@ fn hostile_text_stays_text() {
 }
 
 #[test]
-fn numbers_that_are_none_do_no_harm() {
+fn non_finite_numbers_are_harmless() {
     let mut all = records(&Lab { intervals: 4, ..Lab::default() });
     for r in &mut all {
         match r {
@@ -282,7 +282,7 @@ fn numbers_that_are_none_do_no_harm() {
 }
 
 #[test]
-fn files_that_are_no_experiment_are_refused() {
+fn files_without_an_experiment_are_refused() {
     let all = records(&Lab { intervals: 1, ..Lab::default() });
     assert_eq!(LabReport::from_records(Vec::new()).unwrap_err(), LabError::NoExperiment);
     assert_eq!(LabReport::from_records(all[1..].to_vec()).unwrap_err(), LabError::NoExperiment);
@@ -374,7 +374,7 @@ fn a_single_run_is_summed_up_by_its_verdict_alone() {
 }
 
 #[test]
-fn the_metric_of_the_plot_has_room_first() {
+fn the_metric_of_the_plot_comes_first() {
     let mut all = records(&Lab::default());
     let Some(LabRecord::Experiment(e)) = all.first_mut() else { panic!("the experiment is first") };
     e.plot.as_mut().unwrap().y = results::lab::LabMetric::QueueDelay;
@@ -399,7 +399,7 @@ fn an_experiment_survives_its_file() {
 }
 
 #[test]
-fn an_error_of_the_source_is_that_of_the_report() {
+fn an_error_of_the_source_is_returned() {
     #[derive(Debug, PartialEq)]
     struct Broken(&'static str);
     impl From<LabError> for Broken {
@@ -414,7 +414,7 @@ fn an_error_of_the_source_is_that_of_the_report() {
 }
 
 #[test]
-fn small_transfers_stand_by_size_and_all_traffic_in_a_line() {
+fn small_transfers_are_listed_by_size_and_all_traffic_in_one_line() {
     let page = page(&Lab::single(), "x");
     keep("sizes", &page);
     assert_balanced(&page);
@@ -426,7 +426,7 @@ fn small_transfers_stand_by_size_and_all_traffic_in_a_line() {
 }
 
 #[test]
-fn published_values_stand_beside_the_means_of_a_page_and_of_the_lines() {
+fn published_values_are_beside_the_means_in_page_and_text() {
     let lab = Lab { published: Some(40_000), ..Lab::single() };
     let page = page(&lab, "x");
     assert!(body(&page).contains("Published values") && body(&page).contains("table &lt;1&gt;"), "{}", body(&page));
@@ -452,10 +452,10 @@ fn a_comparison_has_a_column_per_experiment_and_ratios_to_the_first() {
     assert_balanced(&page);
     let body = body(&page);
     assert!(body.contains("<th>metric</th><th>none</th><th>half &lt;b&gt;</th>"), "{body}");
-    // The same numbers: a ratio of one in the second column alone; the published value beside it.
+    // The numbers are equal: a ratio of one in the second column only, with the published value beside it.
     assert!(body.contains("1 of the first") && body.contains("of the published 40000"), "{body}");
     assert_eq!(body.matches("web 0-10kB: slowdown").count(), 1);
-    // A bar for each experiment and flow; equal means have equal bars, and the longest ends where its interval does.
+    // One bar for each experiment and flow. Equal means have equal bars; the longest ends at the end of its interval.
     let flows = all[0].1.summary.as_ref().unwrap().points[0].metrics.keys();
     let flows = flows.filter(|m| m.starts_with("flow.") && m.ends_with(".throughput_bps")).count();
     assert_eq!(body.matches("<div class=\"barline\">").count(), 2 * flows);

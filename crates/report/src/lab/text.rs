@@ -1,4 +1,4 @@
-//! Plain lines for a pipe or a log: a header, some lines a run, the means at the end.
+//! Plain lines for a pipe or a log: a header, some lines for each run, the means at the end.
 
 use std::io::{self, Write};
 
@@ -14,17 +14,16 @@ use crate::columns::Columns;
 use crate::sheet::Sheet;
 use crate::summary::{bytes, nanos, percent, rate, ratio};
 
-/// Link directions that are listed one by one: those with drops, the worst first, or all of a small network.
-const LINKS_LISTED: usize = 8;
+/// Maximum number of link directions in the list: those with drops, the worst first, or all of a small network.
+const LINKS_LISTED_MAX: usize = 8;
 
-/// Link directions with traffic that are listed whether they drop or not.
-const SMALL_NETWORK: usize = 4;
+/// Maximum number of link directions with traffic for a list of all of them.
+const SMALL_NETWORK_LINKS_MAX: usize = 4;
 
 /// Maximum width of a name.
-const NAME: usize = 34;
+const NAME_WIDTH_MAX: usize = 34;
 
-/// Writes the records of an experiment as plain lines, at most 110 columns wide (a long name of the reader's own
-/// aside).
+/// Writes the records of an experiment as plain lines, at most 110 columns wide except for long names of experiments.
 #[derive(Debug)]
 pub struct LabText<W> {
     out: W,
@@ -36,12 +35,12 @@ pub struct LabText<W> {
 }
 
 impl<W: Write> LabText<W> {
-    /// Writes to `out`, line by line; hand in a `LineWriter` or flush it yourself when lines must appear at once.
+    /// Writes to `out` line by line. For immediate output, pass a `LineWriter` or flush it.
     pub const fn new(out: W) -> Self {
         Self { out, experiment: None, run: None, started: 0, scheduling: String::new() }
     }
 
-    /// Prints what `record` makes known: intervals and single transfers print nothing.
+    /// Prints the lines that `record` completes; intervals and single transfers print nothing.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -63,7 +62,7 @@ impl<W: Write> LabText<W> {
                 run_end(&mut Sheet::new(&mut self.out), &heading, &self.scheduling, is_only, e)
             }
             LabRecord::Engine(e) => {
-                // The last interval may be one in which no worker reported.
+                // The last interval may have no report of a worker.
                 if !e.scheduling.is_empty() {
                     self.scheduling.clone_from(&e.scheduling);
                 }
@@ -74,7 +73,7 @@ impl<W: Write> LabText<W> {
         }
     }
 
-    /// `run 3 (4 of 8), VALID: loss 0.001, repetition 1 of 2`; of a path on its own `path, VALID`.
+    /// `run 3 (4 of 8), VALID: loss 0.001, repetition 1 of 2`; without an experiment `path, VALID`.
     fn heading(&self, end: &LabRunEnd) -> String {
         let mut text = self.subject(end);
         text.push_str(&format!(", {}", verdict(&end.verdict)));
@@ -186,7 +185,7 @@ fn flows<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Result<
         return Ok(());
     }
     let delay = |d: Option<&DelaySummary>, of: fn(&DelaySummary) -> u64| d.map(|d| nanos(of(d)));
-    let mut t = Columns::new(all.iter().map(|f| f.flow.clone()), NAME);
+    let mut t = Columns::new(all.iter().map(|f| f.flow.clone()), NAME_WIDTH_MAX);
     t.number("", "goodput", all.iter().map(|f| Some(f.throughput_bps.map_or_else(|| bytes(f.bytes), rate))));
     t.number("", "steady", all.iter().map(|f| f.steady_bps.map(rate)));
     t.number("", "retr", all.iter().map(|f| f.retransmits.map(|n| n.to_string())));
@@ -202,7 +201,7 @@ fn small_transfers<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> i
         return Ok(());
     }
     let time = |of: fn(&DelaySummary) -> u64| all.iter().map(move |f| f.completion.as_ref().map(|d| nanos(of(d))));
-    let mut t = Columns::new(all.iter().map(|f| f.flow.clone()), NAME);
+    let mut t = Columns::new(all.iter().map(|f| f.flow.clone()), NAME_WIDTH_MAX);
     let count = |f: &&FlowTotals| f.completion.as_ref().map_or(0, |d| d.count);
     t.number("", "completed", all.iter().map(|f| Some(count(f).to_string())));
     t.number("", "NOT completed", all.iter().map(|f| f.incomplete.filter(|n| *n > 0).map(|n| n.to_string())));
@@ -231,7 +230,7 @@ fn by_size<W: Write>(sheet: &mut Sheet<'_, W>, all: &[&FlowTotals]) -> io::Resul
     let time =
         |of: fn(&DelaySummary) -> u64| bins.iter().map(move |(_, b)| b.completion.as_ref().map(|d| nanos(of(d))));
     let slowdown = |of: fn(&Slowdown) -> f64| bins.iter().map(move |(_, b)| b.slowdown.as_ref().map(|s| factor(of(s))));
-    let mut t = Columns::new(bins.iter().map(|(flow, bin)| format!("{flow} {}", bin.sizes)), NAME);
+    let mut t = Columns::new(bins.iter().map(|(flow, bin)| format!("{flow} {}", bin.sizes)), NAME_WIDTH_MAX);
     t.number("", "completed", bins.iter().map(|(_, b)| Some(b.completed.to_string())));
     t.number(
         "",
@@ -265,7 +264,7 @@ fn published<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, all: &[Publishe
         return Ok(());
     }
     let ours = |p: &PublishedValue| s.points.first().and_then(|point| point.metrics.get(&p.metric));
-    let mut t = Columns::new(all.iter().map(|p| p.metric.clone()), NAME);
+    let mut t = Columns::new(all.iter().map(|p| p.metric.clone()), NAME_WIDTH_MAX);
     t.number("", "here", all.iter().map(|p| ours(p).map(|e| spread(&p.metric, e))));
     t.number("", "published", all.iter().map(|p| Some(metric_value(&p.metric, p.value))));
     t.number("", "here / published", all.iter().map(|p| ours(p).map(|e| metric_value("ratio", e.mean / p.value))));
@@ -273,14 +272,14 @@ fn published<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, all: &[Publishe
     t.write(sheet).map(|_| ())
 }
 
-/// All of a small network when its run is the only one; else those that dropped something, or the busiest.
+/// All link directions of a single run of a small network, otherwise those with drops, or the busiest.
 fn listed(all: &[LinkTotals], is_only: bool) -> (Vec<&LinkTotals>, usize) {
     let mut busy: Vec<&LinkTotals> = all.iter().filter(|l| l.offered.packets > 0).collect();
     let carrying = busy.len();
-    if carrying > SMALL_NETWORK || !is_only {
+    if carrying > SMALL_NETWORK_LINKS_MAX || !is_only {
         busy.sort_by_key(|l| core::cmp::Reverse((l.dropped.total(), l.offered.bytes)));
         let lossy = busy.iter().filter(|l| l.dropped.total() > 0).count();
-        busy.truncate(lossy.clamp(1, LINKS_LISTED));
+        busy.truncate(lossy.clamp(1, LINKS_LISTED_MAX));
     }
     let remaining = carrying - busy.len();
     (busy, remaining)
@@ -291,7 +290,7 @@ fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) 
     if shown.is_empty() {
         return if all.is_empty() { Ok(()) } else { sheet.item("links", "no packet entered any link") };
     }
-    let mut t = Columns::new(shown.iter().map(|l| link_label(&l.link, &l.from, &l.to)), NAME);
+    let mut t = Columns::new(shown.iter().map(|l| link_label(&l.link, &l.from, &l.to)), NAME_WIDTH_MAX);
     t.number("", "packets", shown.iter().map(|l| Some(l.offered.packets.to_string())));
     t.number("", "bytes", shown.iter().map(|l| Some(bytes(l.offered.bytes))));
     t.number("", "dropped", shown.iter().map(|l| Some(dropped(l))));
@@ -303,7 +302,7 @@ fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) 
     let lossy = all.iter().filter(|l| l.dropped.total() > 0).count().saturating_sub(shown.len());
     match (remaining, lossy) {
         (0, _) => Ok(()),
-        // Not repeated for every run of a sweep.
+        // This line appears only for a single run.
         (_, 0) if !is_only => Ok(()),
         (n, 0) => sheet.line(&format!("  and {n} more link directions with traffic, none with drops")),
         (n, lossy) => sheet.line(&format!("  and {n} more link directions with traffic, {lossy} of them with drops")),
@@ -328,7 +327,7 @@ fn summary<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, e: Option<&LabExp
     sheet.heading(&format!("{}: {} of {} runs valid", verdict(&s.verdict), s.valid_runs, s.runs))?;
     let repetitions = e.map_or(1, |e| e.repetitions);
     published(sheet, s, e.map_or(&[], |e| &e.published))?;
-    // A single run has printed everything already.
+    // A single run has already printed everything.
     if s.points.len() < 2 && repetitions < 2 {
         return Ok(());
     }

@@ -12,7 +12,7 @@ pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) colour: Color,
     pub(crate) marker: Marker,
-    /// Seconds, and the value.
+    /// Points: time in seconds and value.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Plot {
     pub(crate) curves: Vec<Curve>,
     /// First and last second shown.
     pub(crate) span_s: [f64; 2],
-    /// A value in words.
+    /// Formats a value.
     pub(crate) text: fn(f64) -> String,
     pub(crate) has_colour: bool,
 }
@@ -41,9 +41,9 @@ impl Plot {
             let Curve { marker, colour, points, .. }: &Curve = c;
             Dataset::default().marker(*marker).graph_type(GraphType::Line).style(style(*colour)).data(points)
         };
-        let [begin, end] = self.span_s;
+        let [start, end] = self.span_s;
         let y_labels = if area.height > 8 { vec![0.0, top / 2.0, top] } else { vec![0.0, top] };
-        let x = Axis::default().bounds(self.span_s).labels([format!("{begin:.0}"), format!("{end:.0} s")]);
+        let x = Axis::default().bounds(self.span_s).labels([format!("{start:.0}"), format!("{end:.0} s")]);
         let y = Axis::default().bounds([0.0, top]).labels(y_labels.into_iter().map(self.text).collect::<Vec<_>>());
         let chart = Chart::new(self.curves.iter().map(dataset).collect())
             .block(Block::new().title(Line::from(heading)))
@@ -54,7 +54,7 @@ impl Plot {
     }
 }
 
-/// The next round number above, so that the axis reads well and does not change with every draw.
+/// Next larger round number, so that the axis is readable and does not change with every frame.
 fn round_up(value: f64) -> f64 {
     if !(value.is_finite() && value > 0.0) {
         return 1.0;

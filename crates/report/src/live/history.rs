@@ -1,4 +1,4 @@
-//! The past of one direction in bounded memory.
+//! Past values of one direction in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::summary::finite;
 /// Maximum number of points; a terminal of 400 columns shows 800 dots.
 const POINTS_MAX: usize = 2048;
 
-/// Mean of what was added.
+/// Mean of the added values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mean {
     sum: f64,
@@ -98,7 +98,7 @@ impl Point {
     }
 }
 
-/// Points in order of time. When there are too many, each two neighbours become one.
+/// Points in order of time. Above the maximum, each pair of neighbours becomes one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     points: BTreeMap<u64, Point>,
@@ -122,7 +122,7 @@ impl History {
         self.points.values().filter_map(|p| Some((p.end_s, p.get(quantity)?))).collect()
     }
 
-    /// The retransmissions of the last `n` points.
+    /// Retransmissions of the last `n` points.
     pub(crate) fn retransmits(&self, n: usize) -> Vec<u64> {
         let all: Vec<u64> = self.points.values().map(|p| p.retransmits).collect();
         all[all.len().saturating_sub(n)..].to_vec()

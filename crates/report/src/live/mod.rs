@@ -1,8 +1,8 @@
 //! Live view of a running test on a terminal.
 //!
-//! [`LiveState`] collects records, [`render()`] draws it into any ratatui frame without touching a terminal,
-//! [`LiveView`] owns the terminal: raw mode, alternate screen, both given back at the end, on drop and on a panic. It
-//! draws on standard error; standard output stays free for results.
+//! [`LiveState`] collects records, and [`render()`] draws it into any ratatui frame without access to a terminal.
+//! [`LiveView`] owns the terminal: raw mode and alternate screen, both restored at the end, on drop and on a panic. It
+//! draws on standard error; standard output is for results.
 
 pub(crate) mod chart;
 mod history;

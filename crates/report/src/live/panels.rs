@@ -1,4 +1,4 @@
-//! The parts of the full view.
+//! Parts of the full view.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -17,10 +17,10 @@ use crate::summary::{
     StageQuantile, bytes, direction_name, limit_name, nanos, percent, plus_minus, rate, stage_nanos, stages,
 };
 
-/// Streams that the table lists.
+/// Maximum number of streams in the table.
 const STREAMS_MAX: usize = 8;
 
-/// From this width on tables have all columns and stages their full names.
+/// Minimum width for all columns and the full names of the stages.
 const WIDE_MIN: u16 = 100;
 
 /// Shade, colour and short name of each stage; the shades tell them apart without colour.
@@ -49,7 +49,7 @@ pub(crate) fn numbers(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// The rate of a row; marked where only the sender counted it.
+/// Rate of a row, with a mark if only the sender counted it.
 pub(crate) fn rate_text(row: &Row) -> String {
     row.throughput().map_or_else(dash, |(bps, role)| {
         let mark = if role == Role::Sender { "~" } else { "" };
@@ -120,7 +120,7 @@ pub(crate) fn delay_chart(frame: &mut Frame<'_>, state: &LiveState, area: Rect) 
             marker: direction_marker(state, *d),
             points: lane.history.series(main),
         });
-        // With two directions four curves would cover each other.
+        // With two directions, four curves would cover each other.
         if !several {
             curves.push(Curve {
                 name: "kernel srtt".to_owned(),
@@ -194,7 +194,7 @@ pub(crate) fn decomposition(frame: &mut Frame<'_>, state: &LiveState, area: Rect
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// Lines that the table of streams wants: none for a single stream.
+/// Number of lines of the table of streams; zero for a single stream.
 pub(crate) fn stream_lines(state: &LiveState) -> u16 {
     let n = newest_streams(state).count().min(STREAMS_MAX) as u16;
     if n < 2 { 0 } else { n + 1 }
@@ -205,7 +205,7 @@ fn newest_streams(state: &LiveState) -> impl Iterator<Item = (&Row, &StreamInter
     rows.flat_map(|r| r.dating().map(|d| (r, d))).flat_map(|(r, d)| d.streams.iter().map(move |s| (r, s)))
 }
 
-/// Each stream's current numbers; the sender's half has the socket.
+/// Current numbers of each stream; the sender's record contains the socket.
 pub(crate) fn streams(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     if area.height < 2 {
         return;

@@ -11,17 +11,17 @@ use super::{LiveState, panels, small};
 use crate::end_text::completion;
 use crate::summary::{client_name, direction_name, printable, seconds};
 
-/// Below this size charts would be noise; numbers and a line of bars are left.
+/// Minimum size for charts; a smaller view has numbers and a line of bars.
 const FULL_WIDTH_MIN: u16 = 60;
 const FULL_HEIGHT_MIN: u16 = 18;
 
-/// From this width on the two charts stand side by side.
+/// Minimum width for two charts side by side.
 const SIDE_BY_SIDE_MIN: u16 = 110;
 
 /// Minimum height of a useful chart, in lines.
 const CHART_HEIGHT_MIN: u16 = 5;
 
-/// Draws what is known of the test; pure, whatever the terminal is.
+/// Draws the state of the test; pure, for any terminal.
 pub fn render(frame: &mut Frame<'_>, state: &LiveState) {
     let area = frame.area();
     if area.width < FULL_WIDTH_MIN || area.height < FULL_HEIGHT_MIN {
@@ -38,7 +38,7 @@ fn full(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     let streams = panels::stream_lines(state);
     let loss_lines = if state.is_udp() { 0 } else { lanes };
     let fixed = 2 + (1 + lanes) + loss_lines + stage_lines;
-    // The table comes only when the charts keep a good height.
+    // The table appears only if the charts keep a sufficient height.
     let streams = if area.height >= fixed + 2 * (CHART_HEIGHT_MIN + 3) + streams { streams } else { 0 };
     let [head, gauge, numbers, charts, retransmits, stages, table] = Layout::vertical([
         Constraint::Length(1),
@@ -65,17 +65,17 @@ fn full(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     panels::streams(frame, state, table);
 }
 
-/// Title line: ends, transport, and the key that quits.
+/// Title line: ends, transport, and the key to quit.
 pub(crate) fn header(state: &LiveState) -> Line<'static> {
     let Some(s) = &state.start else { return Line::from("longhaul: waiting for the test to start") };
     let name = if state.is_udp() { "UDP" } else { "TCP" };
-    let ways: Vec<_> = s.plan.directions.iter().map(|d| direction_name(*d)).collect();
+    let directions: Vec<_> = s.plan.directions.iter().map(|d| direction_name(*d)).collect();
     let ends = format!("{} and {}", printable(client_name(s)), printable(&s.target));
     let plural = if s.plan.streams == 1 { "" } else { "s" };
-    let what = format!("  {name} {}, {} stream{plural}  ", ways.join("+"), s.plan.streams);
+    let title = format!("  {name} {}, {} stream{plural}  ", directions.join("+"), s.plan.streams);
     Line::from(vec![
         Span::styled(ends, Style::new().add_modifier(Modifier::BOLD)),
-        Span::raw(what),
+        Span::raw(title),
         Span::styled("q quits", Style::new().add_modifier(Modifier::DIM)),
     ])
 }
@@ -99,7 +99,7 @@ fn progress(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     frame.render_widget(gauge, area);
 }
 
-/// A style with this colour, or none at all where colours are not wanted.
+/// A style with this colour, or without one if colours are disabled.
 pub(crate) fn colour(state: &LiveState, colour: Color) -> Style {
     if state.has_colour { Style::new().fg(colour) } else { Style::new() }
 }

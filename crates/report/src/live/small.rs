@@ -1,4 +1,4 @@
-//! The view for terminals without room for charts: lines by falling importance, until the height is used up.
+//! The view for terminals without room for charts: lines in descending importance, as far as the height allows.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -43,7 +43,7 @@ fn clock(state: &LiveState) -> String {
     state.progress().map_or_else(|| elapsed.clone(), |share| format!("{elapsed}, {} done", percent(share)))
 }
 
-/// The last rates of each direction, where lines are left.
+/// The last rates of each direction, if lines are left.
 fn sparklines(frame: &mut Frame<'_>, state: &LiveState, area: Rect) {
     for (i, (direction, lane)) in state.lanes.iter().enumerate().take(usize::from(area.height)) {
         let all = lane.history.series(Quantity::Throughput);

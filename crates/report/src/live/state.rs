@@ -8,7 +8,7 @@ use super::history::History;
 use crate::pairing::Row;
 use crate::summary::finite;
 
-/// Rows that may still lack the other end's half; older ones count as they are.
+/// Number of rows that wait for the other end's record; older rows are final.
 const RECENT_ROWS: usize = 8;
 
 /// The records of one test so far, in bounded memory.
@@ -64,7 +64,7 @@ impl LiveState {
         self.lanes.values().map(last).fold(0.0, f64::max)
     }
 
-    /// Share of the test that is done, where it is known beforehand.
+    /// Completed share of the test, if its duration is known.
     pub(crate) fn progress(&self) -> Option<f64> {
         let planned_s = self.start.as_ref()?.plan.duration_ns? as f64 / 1e9;
         (planned_s > 0.0).then(|| (self.elapsed_s() / planned_s).clamp(0.0, 1.0))

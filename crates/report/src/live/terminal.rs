@@ -20,9 +20,9 @@ pub fn terminal_columns() -> Option<usize> {
 }
 
 /// Whether a view uses the terminal, so that the panic hook restores it only then.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Events that one poll handles at most; a key held down or a resize storm must not stop the test.
+/// Maximum number of events in one poll: a key held down or many resizes must not stop the test.
 const EVENTS_MAX: usize = 64;
 
 /// Terminal on standard error in raw mode and alternate screen; restored at the end, on drop and on a panic.
@@ -40,7 +40,7 @@ impl Screen {
         }
         install_panic_hook();
         enable_raw_mode()?;
-        TAKEN.store(true, Ordering::SeqCst);
+        IN_USE.store(true, Ordering::SeqCst);
         let terminal = execute!(io::stderr(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
         terminal.map(Self).inspect_err(|_| {
@@ -48,7 +48,7 @@ impl Screen {
         })
     }
 
-    /// Whether colours are wanted: `NO_COLOR` (<https://no-color.org>).
+    /// Whether colours are enabled: `NO_COLOR` (<https://no-color.org>).
     pub(crate) fn has_colour() -> bool {
         std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
     }
@@ -142,7 +142,7 @@ fn is_quit(key: KeyEvent) -> bool {
 
 /// Leaves raw mode and the alternate screen, once.
 fn restore() -> io::Result<()> {
-    if !TAKEN.swap(false, Ordering::SeqCst) {
+    if !IN_USE.swap(false, Ordering::SeqCst) {
         return Ok(());
     }
     let screen = execute!(io::stderr(), LeaveAlternateScreen, cursor::Show);

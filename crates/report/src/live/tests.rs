@@ -1,4 +1,4 @@
-//! The view in sizes from absurd to large, as text.
+//! The view in sizes from minimal to large, as text.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -20,7 +20,7 @@ fn drawn(state: &LiveState, width: u16, height: u16) -> TestBackend {
     terminal.backend().clone()
 }
 
-/// A run cut off in the middle, as a viewer sees it.
+/// The first half of a run, as a viewer sees it.
 fn halfway(scenario: &Scenario) -> Vec<Record> {
     let all = records(scenario);
     all[..all.len() * 6 / 10].to_vec()
@@ -49,7 +49,7 @@ fn udp_on_a_terminal_of_80_by_24() {
 }
 
 #[test]
-fn no_size_and_no_state_of_knowledge_breaks_the_view() {
+fn every_size_and_every_state_can_be_drawn() {
     let scenario = Scenario { directions: vec![Direction::Up, Direction::Down], intervals: 5, ..Scenario::default() };
     let all = records(&scenario);
     let known = [&all[..0], &all[..1], &all[..2], &all[1..4], &all[..]];
@@ -72,7 +72,7 @@ fn without_colour_every_cell_is_plain() {
 }
 
 #[test]
-fn odd_numbers_and_hostile_names_do_no_harm() {
+fn odd_numbers_and_hostile_names_are_harmless() {
     let mut all = records(&Scenario { intervals: 4, ..Scenario::default() });
     for r in &mut all {
         match r {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use results::DelayHistogram;
 use results::trace::{TraceCause, TraceEnd, TraceFlow, TraceRecord, TraceSample, TraceStart, TraceState};
 
-/// Maximum number of connections; a new one replaces the ended one with the least traffic, or the one with the least of
-/// all.
+/// Maximum number of connections. A new one replaces an ended one with the least traffic, or else any with the least
+/// traffic.
 const FLOWS_MAX: usize = 256;
 /// Maximum number of samples per connection, more than the columns of a screen.
 const SAMPLES_MAX: usize = 2000;
@@ -30,7 +30,7 @@ impl TraceReport {
             TraceRecord::Start(start) => self.start = Some(start.clone()),
             TraceRecord::Flow(flow) => {
                 if self.flows.len() == FLOWS_MAX {
-                    self.forget_one();
+                    self.drop_one();
                 }
                 self.flows.insert(flow.flow, FlowTrace::new(flow.clone()));
             }
@@ -50,9 +50,10 @@ impl TraceReport {
         all
     }
 
-    fn forget_one(&mut self) {
-        let least = self.flows.iter().min_by_key(|(_, f)| (!f.has_ended(), f.acked_bytes())).map(|(number, _)| *number);
-        if let Some(number) = least {
+    fn drop_one(&mut self) {
+        let dropped =
+            self.flows.iter().min_by_key(|(_, f)| (!f.has_ended(), f.acked_bytes())).map(|(number, _)| *number);
+        if let Some(number) = dropped {
             self.flows.remove(&number);
             self.forgotten += 1;
         }
@@ -127,13 +128,13 @@ impl FlowTrace {
         self.between(|s| u64::from(s.retransmitted_segments))
     }
 
-    /// From the first sample to the last.
+    /// Time from the first sample to the last, in seconds.
     pub(super) fn span_s(&self) -> f64 {
         let at = |s: &Option<TraceSample>| s.as_ref().map_or(0.0, |s| s.at_s);
         at(&self.last) - at(&self.first)
     }
 
-    /// Mean rate of acknowledged bytes; absent for a connection that was seen only once.
+    /// Mean rate of acknowledged bytes; absent for a connection with one sample.
     pub(super) fn acked_bps(&self) -> Option<u64> {
         let span = self.span_s();
         (span > 0.0).then(|| (self.acked_bytes() as f64 * 8.0 / span) as u64)
@@ -145,7 +146,7 @@ impl FlowTrace {
     }
 }
 
-/// Every sample until there are too many, then every second, every fourth and so on.
+/// All samples up to a maximum, then every second, every fourth and so on.
 #[derive(Debug)]
 pub(super) struct Thinned {
     pub(super) samples: Vec<TraceSample>,

@@ -31,8 +31,8 @@ pub(super) fn inner(s: &TraceSample) -> String {
         let (base, average) = (nanos(fast.base_rtt_ns), nanos(fast.average_rtt_ns));
         return format!("base {base}, mean {average}, queue {:.0}", fast.queue_segments);
     }
-    let words = |h: &HtcpState| format!("alpha {:.1}, beta {:.2}", h.alpha_segments, h.beta);
-    s.htcp.as_ref().map(words).unwrap_or_default()
+    let parameters = |h: &HtcpState| format!("alpha {:.1}, beta {:.2}", h.alpha_segments, h.beta);
+    s.htcp.as_ref().map(parameters).unwrap_or_default()
 }
 
 pub(super) fn absent() -> String {

@@ -18,19 +18,19 @@ use crate::summary::{nanos, printable, rate};
 
 /// Time span of the charts, in seconds.
 const WINDOW_S: f64 = 60.0;
-/// Seconds over which the rate of acknowledged bytes is taken.
-const RATE_S: f64 = 1.0;
-/// Points of one connection in a second: a terminal shows no more.
-const POINTS_PER_S: f64 = 10.0;
-/// Maximum number of connections; those that were silent longest are dropped.
+/// Averaging time of the rate of acknowledged bytes, in seconds.
+const RATE_WINDOW_S: f64 = 1.0;
+/// Maximum number of points of one connection in a second, the resolution of a terminal.
+const POINTS_PER_S_MAX: f64 = 10.0;
+/// Maximum number of connections; the longest inactive ones are dropped first.
 const FLOWS_MAX: usize = 512;
-/// Curves in a chart, each with a colour of its own.
-const CURVES: [Color; 6] =
+/// Colours of the curves in a chart.
+const CURVE_COLOURS: [Color; 6] =
     [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::LightRed, Color::LightBlue];
-/// Below this size only the table is drawn.
+/// Minimum size of a terminal for charts; a smaller one shows only the table.
 const CHART_WIDTH_MIN: u16 = 60;
 const CHART_HEIGHT_MIN: u16 = 16;
-/// From this width on the charts stand side by side.
+/// Minimum width for charts side by side.
 const SIDE_BY_SIDE_MIN: u16 = 110;
 
 /// Current state of the connections.
@@ -48,7 +48,7 @@ struct Live {
     flow: TraceFlow,
     last: Option<TraceSample>,
     has_ended: bool,
-    /// Seconds, window, smoothed round trip in ns, bytes acknowledged.
+    /// Time in seconds, window, smoothed round trip in ns, acknowledged bytes.
     points: VecDeque<(f64, u32, u64, u64)>,
 }
 
@@ -83,7 +83,7 @@ impl TraceLiveState {
         let oldest = self.now_s - WINDOW_S;
         let Some(live) = self.flows.get_mut(&sample.flow) else { return };
         live.has_ended = sample.cause == TraceCause::End;
-        let is_due = live.points.back().is_none_or(|p| sample.at_s - p.0 >= 1.0 / POINTS_PER_S);
+        let is_due = live.points.back().is_none_or(|p| sample.at_s - p.0 >= 1.0 / POINTS_PER_S_MAX);
         if is_due {
             live.points.push_back((sample.at_s, sample.cwnd_segments, sample.srtt_ns, sample.acked_bytes));
         }
@@ -111,20 +111,20 @@ impl TraceLiveState {
 }
 
 impl Live {
-    /// Rate of acknowledged bytes over the last second, or between the last two samples where they are further apart;
-    /// zero for one that has been silent for twice as long.
+    /// Rate of acknowledged bytes over the last second, or between the last two samples if they are further apart; zero
+    /// for a connection without samples for twice that time.
     fn acked_bps(&self, now_s: f64) -> u64 {
         let Some(newest) = self.points.back() else { return 0 };
         let earlier = self.points.iter().rev().skip(1);
-        let oldest = earlier.clone().find(|p| newest.0 - p.0 >= RATE_S).or_else(|| earlier.last());
+        let oldest = earlier.clone().find(|p| newest.0 - p.0 >= RATE_WINDOW_S).or_else(|| earlier.last());
         let Some(oldest) = oldest else { return 0 };
         let span = newest.0 - oldest.0;
-        let is_silent = now_s - newest.0 > 2.0 * span.max(RATE_S);
+        let is_silent = now_s - newest.0 > 2.0 * span.max(RATE_WINDOW_S);
         if is_silent || span <= 0.0 { 0 } else { (newest.3.saturating_sub(oldest.3) as f64 * 8.0 / span) as u64 }
     }
 }
 
-/// Draws what is known; pure, whatever the terminal is.
+/// Draws the state; pure, for any terminal.
 pub fn render(frame: &mut Frame<'_>, state: &TraceLiveState) {
     let area = frame.area();
     let order = state.order();
@@ -166,7 +166,7 @@ fn lines(state: &TraceLiveState, order: &[&Live], area: Rect) -> Vec<Line<'stati
     let room = usize::from(area.height.saturating_sub(1));
     let shown = if order.len() > room { room.saturating_sub(1) } else { order.len() };
     for (number, live) in order.iter().take(shown).enumerate() {
-        let style = match CURVES.get(number) {
+        let style = match CURVE_COLOURS.get(number) {
             Some(colour) if state.has_colour => Style::new().fg(*colour),
             _ => Style::new(),
         };
@@ -210,7 +210,7 @@ fn plot(
         marker: Marker::Braille,
         points: live.points.iter().map(|p| (p.0, value(p))).collect(),
     };
-    let curves = order.iter().filter(|l| !l.points.is_empty()).zip(&CURVES).map(curve).collect();
+    let curves = order.iter().filter(|l| !l.points.is_empty()).zip(&CURVE_COLOURS).map(curve).collect();
     let end = state.now_s.max(1.0);
     Plot { title, curves, span_s: [(end - WINDOW_S).max(0.0), end], text, has_colour: state.has_colour }
 }

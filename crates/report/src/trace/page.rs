@@ -263,7 +263,7 @@ fn flow_data(f: &FlowTrace) -> FlowData {
 /// Minimum averaging time of a rate of acknowledged bytes, in seconds, because acknowledgements arrive in bursts.
 const RATE_OVER_S: f64 = 0.1;
 
-/// Rate of acknowledged bytes at each sample, over the samples of the last tenth of a second or since the one before.
+/// Rate of acknowledged bytes at each sample, over the samples of the last 100 ms or since the previous one.
 fn acked(samples: &[TraceSample]) -> Vec<Option<u64>> {
     let mut from = 0;
     let at = |n: usize| (samples[n].at_s, samples[n].acked_bytes);

@@ -111,7 +111,7 @@ fn a_page_holds_the_curves_and_no_markup_of_a_record() {
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     let [fast, cubic] = [&data["flows"][0], &data["flows"][1]];
-    // The connection with the most traffic comes first. 20 000 bytes each 10 ms are 16 Mb/s.
+    // The connection with the most traffic is first. 20 000 bytes in 10 ms are 16 Mb/s.
     assert_eq!(fast["acked_bps"][50], 16_000_000);
     assert_eq!((&fast["queued"][50], &cubic["queued"][50]), (&28.0.into(), &serde_json::Value::Null));
     assert_eq!(cubic["events"][0]["text"], "recovery");
@@ -171,7 +171,7 @@ fn the_view_on_a_terminal_of_140_by_30() {
 }
 
 #[test]
-fn no_size_and_no_state_of_knowledge_breaks_the_view() {
+fn every_size_and_every_state_can_be_drawn() {
     for known in [0, 1, 2, 3, 20, 200] {
         for width in [1, 7, 59, 60, 110, 300] {
             for height in [1, 2, 5, 15, 16, 60] {

@@ -15,8 +15,8 @@ pub struct TraceText<W: Write> {
     lines: u64,
 }
 
-/// Lines between two headings.
-const PAGE: u64 = 40;
+/// Number of lines between two headings.
+const HEADING_INTERVAL: u64 = 40;
 
 impl<W: Write> TraceText<W> {
     /// Writes to `out`.
@@ -43,7 +43,7 @@ impl<W: Write> TraceText<W> {
     }
 
     fn sample(&mut self, s: &TraceSample) -> io::Result<()> {
-        if self.lines.is_multiple_of(PAGE) {
+        if self.lines.is_multiple_of(HEADING_INTERVAL) {
             writeln!(
                 self.out,
                 "{:>10} {:>4} {:<14} {:>7} {:>8} {:>7} {:>10} {:>10} {:>11} {:>6}  inner state",
@@ -52,10 +52,10 @@ impl<W: Write> TraceText<W> {
         }
         self.lines += 1;
         let threshold = s.ssthresh_segments.map_or_else(absent, |t| t.to_string());
-        let least = s.min_rtt_ns.map_or_else(absent, nanos);
+        let min_rtt = s.min_rtt_ns.map_or_else(absent, nanos);
         let delivery = s.delivery_rate_bps.map_or_else(absent, rate);
         let line = format!(
-            "{:>10.4} {:>4} {:<14} {:>7} {threshold:>8} {:>7} {:>10} {least:>10} {delivery:>11} {:>6}  {}",
+            "{:>10.4} {:>4} {:<14} {:>7} {threshold:>8} {:>7} {:>10} {min_rtt:>10} {delivery:>11} {:>6}  {}",
             s.at_s,
             s.flow,
             event(s),

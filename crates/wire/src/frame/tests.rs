@@ -22,14 +22,14 @@ fn an_oversized_frame_is_rejected_at_its_header() {
     assert_eq!(reader.feed(&[0; 1000]), 1000);
     assert!(reader.buffered() <= FRAME_HEADER_BYTES);
     assert!(reader.next().is_err(), "errors persist");
-    reader.set_max(SESSION_MAX);
+    reader.set_max(SESSION_BYTES_MAX);
     assert!(reader.next().is_err(), "also when the maximum is raised later");
 }
 
 #[test]
 fn a_large_length_in_a_header_costs_no_memory() {
-    let mut reader = FrameReader::new(SESSION_MAX);
-    let _ = reader.feed(&header(SESSION_MAX as u32, JSON));
+    let mut reader = FrameReader::new(SESSION_BYTES_MAX);
+    let _ = reader.feed(&header(SESSION_BYTES_MAX as u32, JSON));
     let _ = reader.feed(b"{");
     assert!(reader.payload.capacity() < 4096);
 }
@@ -42,15 +42,15 @@ fn kinds_and_clock_lengths_are_checked() {
         (15, PING, FrameError::ClockLength { kind: PING, length: 15 }),
         (u32::MAX, PONG, FrameError::ClockLength { kind: PONG, length: u64::from(u32::MAX) }),
     ] {
-        assert_eq!(read_all(&mut FrameReader::new(SESSION_MAX), &header(length, kind)), Err(error));
+        assert_eq!(read_all(&mut FrameReader::new(SESSION_BYTES_MAX), &header(length, kind)), Err(error));
     }
     assert_eq!(read_all(&mut FrameReader::new(0), &header(0, JSON)), Ok(vec![Frame::Json(vec![])]));
 }
 
 #[test]
 fn the_sender_rejects_frames_that_no_peer_would_accept() {
-    let length = SESSION_MAX + 1;
-    let error = FrameError::TooLong { length: length as u64, max: SESSION_MAX };
+    let length = SESSION_BYTES_MAX + 1;
+    let error = FrameError::TooLong { length: length as u64, max: SESSION_BYTES_MAX };
     assert_eq!(encode_frame(&Frame::Json(vec![b' '; length])), Err(error));
 }
 

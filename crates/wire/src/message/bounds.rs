@@ -4,29 +4,29 @@ use results::{HostReport, IntervalRecord, TestPlan};
 
 use super::Message;
 use crate::finished::{EndSide, Finished};
-use crate::plan::MAX_STREAMS;
-use crate::probe::MAX_TRAIN;
+use crate::plan::STREAMS_MAX;
+use crate::probe::TRAIN_PACKETS_MAX;
 
 /// Longest filler of a hello in bytes: it exceeds any Ethernet segment and fits the maximum of a handshake frame.
-pub const HELLO_FILL_MAX: usize = 12 << 10;
+pub const HELLO_FILL_BYTES_MAX: usize = 12 << 10;
 
 /// Longest text in bytes: a reason, a note, a host's setting.
-pub const MAX_TEXT: usize = 4096;
+pub const TEXT_BYTES_MAX: usize = 4096;
 
 /// Maximum entries of a list of notes, warnings or settings.
-pub const MAX_LIST: usize = 1024;
+pub const LIST_ENTRIES_MAX: usize = 1024;
 
 /// Maximum samples in one message; with 19-digit times they fill 2.5 MB of the 4 MiB frame.
-pub const MAX_SAMPLES: usize = 32_768;
+pub const SAMPLES_MAX: usize = 32_768;
 
 /// Maximum loss episodes in a report (`results` keeps the first 256).
-const MAX_EPISODES: usize = 256;
+const EPISODES_MAX: usize = 256;
 
 /// Maximum sides in a report: two directions, both roles.
-const MAX_SIDES: usize = 4;
+const SIDES_MAX: usize = 4;
 
 /// Maximum streams in a record: all of both directions.
-const MAX_RECORD_STREAMS: usize = 2 * MAX_STREAMS as usize;
+const RECORD_STREAMS_MAX: usize = 2 * STREAMS_MAX as usize;
 
 /// A part of a message that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,11 +45,11 @@ fn at_most(part: &'static str, length: usize, max: usize) -> Result<(), BoundsEr
 }
 
 fn text(part: &'static str, text: &str) -> Result<(), BoundsError> {
-    at_most(part, text.len(), MAX_TEXT)
+    at_most(part, text.len(), TEXT_BYTES_MAX)
 }
 
 fn texts<'a>(part: &'static str, texts: impl ExactSizeIterator<Item = &'a String>) -> Result<(), BoundsError> {
-    at_most(part, texts.len(), MAX_LIST)?;
+    at_most(part, texts.len(), LIST_ENTRIES_MAX)?;
     for entry in texts {
         text(part, entry)?;
     }
@@ -60,7 +60,7 @@ fn texts<'a>(part: &'static str, texts: impl ExactSizeIterator<Item = &'a String
 pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
     match message {
         Message::Hello { software, fill, .. } | Message::Challenge { software, fill, .. } => {
-            at_most("fill", fill.len(), HELLO_FILL_MAX)?;
+            at_most("fill", fill.len(), HELLO_FILL_BYTES_MAX)?;
             text("software", software)
         }
         Message::Request { plan: asked, .. } => plan(asked),
@@ -71,11 +71,11 @@ pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
         }
         Message::Refuse { reason, .. } | Message::Failed { reason } => text("reason", reason),
         Message::Interval(record) => interval(record),
-        Message::Samples { samples, .. } => at_most("samples", samples.len(), MAX_SAMPLES),
+        Message::Samples { samples, .. } => at_most("samples", samples.len(), SAMPLES_MAX),
         Message::Finished(report) => finished(report),
-        Message::SendTrain { departures, .. } => at_most("departures", departures.len(), MAX_TRAIN as usize),
+        Message::SendTrain { departures, .. } => at_most("departures", departures.len(), TRAIN_PACKETS_MAX as usize),
         Message::TrainDeparted { sent_ns: times, .. } | Message::TrainArrived { received_ns: times, .. } => {
-            at_most("times", times.len(), MAX_TRAIN as usize)
+            at_most("times", times.len(), TRAIN_PACKETS_MAX as usize)
         }
         Message::Joined { congestion_control, .. } => {
             text("congestion_control", congestion_control.as_deref().unwrap_or_default())
@@ -94,7 +94,7 @@ pub(super) fn check(message: &Message) -> Result<(), BoundsError> {
 }
 
 fn plan(plan: &TestPlan) -> Result<(), BoundsError> {
-    at_most("directions", plan.directions.len(), MAX_LIST)?;
+    at_most("directions", plan.directions.len(), LIST_ENTRIES_MAX)?;
     text("congestion_control", plan.congestion_control.as_deref().unwrap_or_default())
 }
 
@@ -111,7 +111,7 @@ fn host(host: &HostReport) -> Result<(), BoundsError> {
 
 fn interval(record: &IntervalRecord) -> Result<(), BoundsError> {
     text("test_id", &record.test_id)?;
-    at_most("streams", record.streams.len(), MAX_RECORD_STREAMS)?;
+    at_most("streams", record.streams.len(), RECORD_STREAMS_MAX)?;
     for verdict in record.limit.iter().chain(record.streams.iter().filter_map(|s| s.limit.as_ref())) {
         text("evidence", &verdict.evidence)?;
     }
@@ -123,13 +123,13 @@ fn interval(record: &IntervalRecord) -> Result<(), BoundsError> {
 
 fn finished(report: &Finished) -> Result<(), BoundsError> {
     texts("warnings", report.warnings.iter())?;
-    at_most("directions", report.directions.len(), MAX_SIDES)?;
+    at_most("directions", report.directions.len(), SIDES_MAX)?;
     report.directions.iter().try_for_each(side)
 }
 
 fn side(side: &EndSide) -> Result<(), BoundsError> {
-    at_most("streams", side.streams.len(), MAX_RECORD_STREAMS)?;
-    at_most("loss_episodes", side.loss_episodes.len(), MAX_EPISODES)?;
+    at_most("streams", side.streams.len(), RECORD_STREAMS_MAX)?;
+    at_most("loss_episodes", side.loss_episodes.len(), EPISODES_MAX)?;
     match &side.decomposition {
         Some(decomposition) => texts("missing", decomposition.missing.iter()),
         None => Ok(()),

@@ -168,18 +168,18 @@ fn control_characters_are_rejected_at_any_depth_and_in_both_directions() {
 fn lists_and_texts_have_maximum_lengths() {
     let sample = RemoteSample { block: u32::MAX, arrived_ns: Some(u64::MAX), read_ns: u64::MAX };
     let samples = |n| Message::Samples { stream: u32::MAX, samples: vec![sample; n] };
-    assert!(samples(MAX_SAMPLES).encode_frame().is_ok(), "the maximum fits the longest frame");
+    assert!(samples(SAMPLES_MAX).encode_frame().is_ok(), "the maximum fits the longest frame");
     let mut plan = tcp_plan();
-    plan.directions = vec![Direction::Up; MAX_LIST + 1];
+    plan.directions = vec![Direction::Up; LIST_ENTRIES_MAX + 1];
     let mut many_streams = finished();
     many_streams.directions[0].streams = vec![SideStream::default(); 257];
     let mut long_host = host();
-    long_host.sysctls.insert("a".into(), "x".repeat(MAX_TEXT + 1));
+    long_host.sysctls.insert("a".into(), "x".repeat(TEXT_BYTES_MAX + 1));
     for message in [
-        samples(MAX_SAMPLES + 1),
+        samples(SAMPLES_MAX + 1),
         Message::TrainArrived { train: 0, received_ns: vec![None; 4097], clock_steps: 0 },
         Message::SendTrain { train: 0, departures: vec![ProbeDeparture { after_ns: 0, bytes: 0 }; 4097] },
-        Message::Failed { reason: "x".repeat(MAX_TEXT + 1) },
+        Message::Failed { reason: "x".repeat(TEXT_BYTES_MAX + 1) },
         Message::Request { plan, proof: None },
         Message::Finished(Box::new(many_streams)),
         Message::Accept { session: [0; 8], plan: tcp_plan(), notes: vec![], host: long_host, udp_port: 0, proof: None },

@@ -41,10 +41,10 @@ fn invalid_input_is_rejected_at_the_first_byte_that_shows_it() {
 #[test]
 fn an_endless_number_stops_at_the_maximum_length() {
     let zeros = [b"thrulay/2:t:".as_slice(), &[b'0'; 4096]].concat();
-    let too_long = ProposalError::Field(FieldError::TooLong { max: MAX_PROPOSAL });
+    let too_long = ProposalError::Field(FieldError::TooLong { max: PROPOSAL_BYTES_MAX });
     assert_eq!(parse_proposal(&zeros), Err(too_long));
-    assert_eq!(parse_proposal(&zeros[..MAX_PROPOSAL]), Err(too_long));
-    assert_eq!(parse_proposal(&zeros[..MAX_PROPOSAL - 1]), Ok(Progress::Incomplete));
+    assert_eq!(parse_proposal(&zeros[..PROPOSAL_BYTES_MAX]), Err(too_long));
+    assert_eq!(parse_proposal(&zeros[..PROPOSAL_BYTES_MAX - 1]), Ok(Progress::Incomplete));
 }
 
 fn any_proposal() -> impl Strategy<Value = Proposal> {
@@ -64,7 +64,7 @@ proptest! {
         tail in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
         let bytes = p.encode();
-        prop_assert!(bytes.len() <= MAX_PROPOSAL);
+        prop_assert!(bytes.len() <= PROPOSAL_BYTES_MAX);
         for n in 0..bytes.len() {
             prop_assert_eq!(parse_proposal(&bytes[..n]), Ok(Progress::Incomplete));
         }

@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 use units::Bytes;
 
 /// Maximum number of n-reordering lines in a report.
-pub const MAX_N_REORDERING: usize = 100;
+pub const N_REORDERING_MAX: usize = 100;
 
 /// Quantiles of the one-way delay: the raw difference of two clocks, so that negative values occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct UdpReport {
     pub duplicates: u64,
     /// One-way delay; absent when nothing was received.
     pub delay: Option<DelayQuantiles>,
-    /// Element n-1 counts packets that are n-reordered (RFC 4737 §5.4); the first [`MAX_N_REORDERING`] are shown.
+    /// Element n-1 counts packets that are n-reordered (RFC 4737 §5.4); the first [`N_REORDERING_MAX`] are shown.
     pub n_reordering: Vec<u64>,
 }
 
@@ -116,13 +116,13 @@ impl UdpReport {
     }
 
     fn write_reordering(&self, text: &mut String) {
-        let shown = self.n_reordering.iter().take(MAX_N_REORDERING).take_while(|&&count| count > 0).count();
+        let shown = self.n_reordering.iter().take(N_REORDERING_MAX).take_while(|&&count| count > 0).count();
         for n in 1..=shown {
             let _ = writeln!(text, "\t{n}-reordering = {}%", three_places(self.reordering_percent(n)));
         }
         let _ = match shown {
             0 => writeln!(text, "\tno reordering"),
-            MAX_N_REORDERING => writeln!(text, "\tonly up to {MAX_N_REORDERING}-reordering is handled"),
+            N_REORDERING_MAX => writeln!(text, "\tonly up to {N_REORDERING_MAX}-reordering is handled"),
             n => writeln!(text, "\tno {}-reordering", n + 1),
         };
     }

@@ -1,13 +1,13 @@
 //! Parses a server's UDP report, of any release and verbosity.
 
-use super::MAX_N_REORDERING;
+use super::N_REORDERING_MAX;
 
 /// Maximum number of quantiles that are kept: one for each whole percentage.
-const MAX_QUANTILES: usize = 101;
+const QUANTILES_MAX: usize = 101;
 
 /// Maximum number of bytes of a report that are read; thrulay's own with all quantiles and 100 reordering lines has
 /// below 4 KiB.
-pub const MAX_REPORT: usize = 64 * 1024;
+pub const REPORT_BYTES_MAX: usize = 64 * 1024;
 
 /// A reported value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,15 +45,15 @@ pub struct ReadReport {
     pub unique: Option<u64>,
     /// Delay quantiles in milliseconds, by their percentage (verbose).
     pub quantiles_ms: Vec<(u8, Reported)>,
-    /// Element n-1: n-reordered packets in per cent (verbose), at most [`MAX_N_REORDERING`].
+    /// Element n-1: n-reordered packets in per cent (verbose), at most [`N_REORDERING_MAX`].
     pub n_reordering_percent: Vec<f64>,
 }
 
-/// Parses a report or the part of it that arrived; at most [`MAX_REPORT`] bytes are read.
+/// Parses a report or the part of it that arrived; at most [`REPORT_BYTES_MAX`] bytes are read.
 ///
 /// Unknown lines are skipped, so there is no invalid report, only an empty one.
 pub fn read_report(bytes: &[u8]) -> ReadReport {
-    let seen = bytes.get(..MAX_REPORT).unwrap_or(bytes);
+    let seen = bytes.get(..REPORT_BYTES_MAX).unwrap_or(bytes);
     let text = String::from_utf8_lossy(seen);
     let mut report = ReadReport::default();
     for line in text.lines() {
@@ -103,12 +103,12 @@ impl ReadReport {
     fn read_detail(&mut self, line: &str) {
         if let Some((percent, value)) = line.split_once("th:")
             && let (Ok(percent @ 0..=100), Some(value)) = (percent.trim().parse::<u8>(), number(value, "ms"))
-            && self.quantiles_ms.len() < MAX_QUANTILES
+            && self.quantiles_ms.len() < QUANTILES_MAX
         {
             self.quantiles_ms.push((percent, value));
         } else if let Some((n, value)) = line.split_once("-reordering =")
             && n.trim().parse() == Ok(self.n_reordering_percent.len() + 1)
-            && self.n_reordering_percent.len() < MAX_N_REORDERING
+            && self.n_reordering_percent.len() < N_REORDERING_MAX
             && let Some(Reported::Value(value)) = number(value, "%")
         {
             self.n_reordering_percent.push(value);

@@ -1,13 +1,13 @@
 use units::Bytes;
 
 use crate::fields::{FieldError, bounded, decimal_fields, window};
-use crate::proposal::{MAX_PROPOSAL, Progress, Proposal};
+use crate::proposal::{PROPOSAL_BYTES_MAX, Progress, Proposal};
 
 /// Range of block lengths that the server grants and the client accepts, in bytes.
 pub const BLOCK_BYTES: core::ops::RangeInclusive<u64> = 16..=1_048_576;
 
 /// Smallest window that the server grants and the client accepts.
-pub const MIN_WINDOW: Bytes = Bytes::new(1500);
+pub const WINDOW_MIN: Bytes = Bytes::new(1500);
 
 /// Terms of a TCP stream that both ends agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +20,11 @@ pub struct TcpTerms {
 }
 
 impl TcpTerms {
-    /// The server's answer to a proposal: block clamped to [`BLOCK_BYTES`], window raised to [`MIN_WINDOW`].
+    /// The server's answer to a proposal: block clamped to [`BLOCK_BYTES`], window raised to [`WINDOW_MIN`].
     #[must_use]
     pub fn clamped(self) -> Self {
         let block = self.block.as_u64().clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
-        Self { window: self.window.max(MIN_WINDOW), block: Bytes::new(block) }
+        Self { window: self.window.max(WINDOW_MIN), block: Bytes::new(block) }
     }
 
     /// The client's proposal.
@@ -46,10 +46,10 @@ impl TcpTerms {
 /// # Errors
 /// Not a response, or terms that the old client rejects as well: window or block out of range.
 pub fn parse_tcp_response(buffer: &[u8]) -> Result<Progress<TcpTerms>, FieldError> {
-    let progress = decimal_fields(window(buffer, MAX_PROPOSAL), b'+')?;
-    let progress = bounded(progress, buffer.len(), MAX_PROPOSAL)?;
+    let progress = decimal_fields(window(buffer, PROPOSAL_BYTES_MAX), b'+')?;
+    let progress = bounded(progress, buffer.len(), PROPOSAL_BYTES_MAX)?;
     if let Progress::Complete { value: [window, block], .. } = progress {
-        if window < MIN_WINDOW.as_u64() {
+        if window < WINDOW_MIN.as_u64() {
             return Err(FieldError::Range { field: "window", value: window });
         }
         if !BLOCK_BYTES.contains(&block) {

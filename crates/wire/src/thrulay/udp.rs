@@ -2,7 +2,7 @@ use units::{Bytes, Rate};
 
 use super::NtpTime;
 use crate::fields::{FieldError, bounded, decimal_fields, window};
-use crate::proposal::{MAX_PROPOSAL, Progress, Proposal, port_number};
+use crate::proposal::{PROPOSAL_BYTES_MAX, Progress, Proposal, port_number};
 
 /// A server's refusal of a UDP test.
 pub const UDP_REFUSAL: &[u8; 3] = b"u:-";
@@ -94,7 +94,7 @@ impl UdpTerms {
 /// # Errors
 /// Not an answer. The client checks whether the terms suit it (packet size, rate).
 pub fn parse_udp_response(buffer: &[u8]) -> Result<Progress<UdpAnswer>, FieldError> {
-    let seen = window(buffer, MAX_PROPOSAL);
+    let seen = window(buffer, PROPOSAL_BYTES_MAX);
     if seen.starts_with(UDP_REFUSAL) {
         return Ok(Progress::Complete { value: UdpAnswer::Refused, consumed: UDP_REFUSAL.len() });
     }
@@ -102,7 +102,7 @@ pub fn parse_udp_response(buffer: &[u8]) -> Result<Progress<UdpAnswer>, FieldErr
         return Ok(Progress::Incomplete);
     }
     let progress = parse_terms(seen)?;
-    Ok(bounded(progress, buffer.len(), MAX_PROPOSAL)?.map(UdpAnswer::Granted))
+    Ok(bounded(progress, buffer.len(), PROPOSAL_BYTES_MAX)?.map(UdpAnswer::Granted))
 }
 
 fn parse_terms(seen: &[u8]) -> Result<Progress<UdpTerms>, FieldError> {
@@ -134,11 +134,13 @@ pub fn encode_end(packets: u64) -> Vec<u8> {
 /// # Errors
 /// Not an end message.
 pub fn parse_end(buffer: &[u8]) -> Result<Progress<u64>, FieldError> {
-    let Some((&first, rest)) = window(buffer, MAX_PROPOSAL).split_first() else { return Ok(Progress::Incomplete) };
+    let Some((&first, rest)) = window(buffer, PROPOSAL_BYTES_MAX).split_first() else {
+        return Ok(Progress::Incomplete);
+    };
     if first != b'+' {
         return Err(FieldError::Byte { found: first, expected: '+' });
     }
-    Ok(match bounded(decimal_fields(rest, b':')?, buffer.len(), MAX_PROPOSAL)? {
+    Ok(match bounded(decimal_fields(rest, b':')?, buffer.len(), PROPOSAL_BYTES_MAX)? {
         Progress::Incomplete => Progress::Incomplete,
         Progress::Complete { value: [packets], consumed } => {
             Progress::Complete { value: packets, consumed: consumed + 1 }

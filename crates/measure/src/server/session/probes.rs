@@ -1,4 +1,4 @@
-//! A session of probes: what the client asks for is carried out until it says goodbye, or has had what was granted.
+//! Probing session: executes the client's requests until it ends the session or exceeds its limits.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::probe::Responder;
 use crate::server::event::SessionEvent;
 
 impl Session<'_> {
-    /// Serves probes until the client says goodbye, or has had what was granted.
+    /// Serves probes until the client ends the session or exceeds its limits.
     pub(super) fn answer_probes(&mut self) -> Result<(), MeasureError> {
         let Some(Stream::Udp(stream)) = self.streams.pop() else { return Err(self.closed("before its probes")) };
         let ceiling = self.plan.rate_bps.map(Rate::from_bps);
         let mut responder = Responder::new(stream.socket, self.plan.bytes.unwrap_or(0), ceiling);
         self.writer.send(&Message::Started { at: kernel::now() })?;
-        let longest = self.begun + self.shared.options.max_duration;
+        let deadline = self.started + self.shared.options.max_duration;
         loop {
-            let outcome = self.probe_messages(&mut responder, longest).and_then(|done| match done {
+            let outcome = self.probe_messages(&mut responder, deadline).and_then(|done| match done {
                 true => Ok(true),
                 false => {
                     responder.serve()?.map_or(Ok(()), |answer| self.writer.send(&answer))?;
@@ -41,9 +41,9 @@ impl Session<'_> {
         }
     }
 
-    /// What the client wants of the probes now; whether it has ended.
-    fn probe_messages(&self, responder: &mut Responder, longest: Instant) -> Result<bool, MeasureError> {
-        self.may_go_on(longest)?;
+    /// Handles the waiting messages of the client. Returns whether it has ended the session.
+    fn probe_messages(&self, responder: &mut Responder, deadline: Instant) -> Result<bool, MeasureError> {
+        self.check_limits(deadline)?;
         loop {
             let message = match self.inbox.try_recv() {
                 Ok(SessionEvent::Control(incoming)) => match incoming? {
@@ -59,7 +59,7 @@ impl Session<'_> {
                     responder.expect(train, packets, Duration::from_nanos(settle_ns));
                 }
                 Message::SendTrain { train, departures } if self.plan.directions.contains(&Direction::Down) => {
-                    let departed = responder.send(train, &departures, &|| self.may_go_on(longest))?;
+                    let departed = responder.send(train, &departures, &|| self.check_limits(deadline))?;
                     self.writer.send(&departed)?;
                 }
                 Message::Stop | Message::Bye => return Ok(true),
@@ -69,11 +69,11 @@ impl Session<'_> {
         }
     }
 
-    fn may_go_on(&self, longest: Instant) -> Result<(), MeasureError> {
-        if self.shared.registry.is_broken_off() {
+    fn check_limits(&self, deadline: Instant) -> Result<(), MeasureError> {
+        if self.shared.registry.is_aborted() {
             return Err(MeasureError::Unsupported("the server is ending".to_owned()));
         }
-        if kernel::now() >= longest {
+        if kernel::now() >= deadline {
             return Err(MeasureError::Unsupported("the session is over its time".to_owned()));
         }
         Ok(())

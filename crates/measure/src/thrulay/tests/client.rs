@@ -1,4 +1,4 @@
-//! thrulay's client against our server.
+//! thrulay client against longhaul server.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,13 +14,13 @@ fn timeval(block: u64) -> [u8; 16] {
     bytes
 }
 
-/// Proposes, and returns the server's answer as text.
+/// Sends a proposal and returns the server's answer as text.
 fn propose(stream: &mut TcpStream, proposal: &[u8]) -> String {
     stream.write_all(proposal).unwrap();
     String::from_utf8(one_read(stream)).unwrap()
 }
 
-/// Sends blocks and checks that every header comes back, in order and with nothing between.
+/// Sends blocks and checks that the headers are echoed in order, with no bytes between them.
 fn exchange(stream: &TcpStream, block: usize, blocks: u64) {
     let mut reader = stream.try_clone().unwrap();
     let echoes = std::thread::spawn(move || {
@@ -43,10 +43,10 @@ fn exchange(stream: &TcpStream, block: usize, blocks: u64) {
 fn blocks_are_echoed_and_the_reset_at_the_end_frees_the_session() {
     let server = Served::start(ServerOptions { one_off: true, ..server_options() });
     let mut stream = server.greeted();
-    // Linux reads back double of what was set.
+    // Linux reports double the configured size.
     assert_eq!(propose(&mut stream, b"thrulay/2:t:65536:8192+"), "131072:8192+");
     exchange(&stream, 8192, 500);
-    // One block more, whose echo stays unread: closing sends a reset, as in thrulay.
+    // The echo of one more block stays unread: closing sends a reset, as in thrulay.
     stream.write_all(&[b'2'; 8192]).unwrap();
     kernel::reset_on_close(&stream);
     drop(stream);
@@ -54,7 +54,7 @@ fn blocks_are_echoed_and_the_reset_at_the_end_frees_the_session() {
 }
 
 #[test]
-fn the_smallest_blocks_and_a_half_block_at_the_end_are_served() {
+fn minimum_size_blocks_and_an_incomplete_last_block_are_served() {
     let server = Served::start(ServerOptions { one_off: true, ..server_options() });
     let mut stream = server.greeted();
     assert_eq!(propose(&mut stream, b"thrulay/2:t:65536:16+"), "131072:16+");
@@ -77,7 +77,7 @@ fn the_header_is_echoed_before_its_block_is_complete() {
 }
 
 #[test]
-fn parallel_streams_get_equal_terms_and_those_beyond_the_limit_a_close() {
+fn parallel_streams_get_equal_terms_and_excess_streams_are_closed() {
     let server = Served::start(ServerOptions { max_sessions: 2, ..server_options() });
     let (mut a, mut b, mut c) = (server.greeted(), server.greeted(), server.greeted());
     let proposal = b"thrulay/2:t:100000:4096+";
@@ -90,7 +90,7 @@ fn parallel_streams_get_equal_terms_and_those_beyond_the_limit_a_close() {
 }
 
 #[test]
-fn a_server_with_a_key_serves_no_thrulay_client() {
+fn a_server_with_a_key_refuses_thrulay_clients() {
     let key = wire::Key::from_file_text("0123456789abcdef0123456789abcdef").unwrap();
     let server = Served::start(ServerOptions { key: Some(key), ..server_options() });
     let mut tcp = server.greeted();

@@ -1,4 +1,4 @@
-//! Peers that mean harm, or mean nothing: bounded, and freed.
+//! Hostile and malformed peers: their use of resources is bounded.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use units::{Bytes, Rate};
 
 use super::{HERE, Served, is_closed, one_read, server_options};
-use crate::thrulay::echo::{self, Broken, Limits};
+use crate::thrulay::echo::{self, Limits, SessionError};
 
 #[test]
 fn terms_beyond_all_bounds_are_clamped() {
@@ -21,14 +21,14 @@ fn terms_beyond_all_bounds_are_clamped() {
         stream.write_all(proposal).unwrap();
         let answer = String::from_utf8(one_read(&mut stream)).unwrap();
         let (window, rest) = answer.split_once(':').unwrap();
-        // What thrulay reads with `%d` must fit one.
+        // thrulay reads the numbers with `%d`.
         assert!((1500..=i64::from(i32::MAX)).contains(&window.parse().unwrap()), "{answer}");
         assert_eq!(rest, format!("{block}+"));
     }
 }
 
 #[test]
-fn what_is_no_proposal_gets_no_answer() {
+fn a_malformed_proposal_gets_no_answer() {
     let server = Served::start(server_options());
     for proposal in [
         &b"thrulay/2:t:-1:65536+"[..],
@@ -48,13 +48,13 @@ fn what_is_no_proposal_gets_no_answer() {
 }
 
 #[test]
-fn who_does_not_finish_a_proposal_is_cut_off() {
+fn an_incomplete_proposal_times_out() {
     let server = Served::start(server_options());
     let mut silent = server.greeted();
     let mut unfinished = server.greeted();
     unfinished.write_all(b"thrulay/2:t:65536:8192").unwrap();
     let mut slow = server.greeted();
-    let begin = kernel::now();
+    let start = kernel::now();
     for byte in b"thrulay/2:t:6553" {
         if slow.write_all(&[*byte]).is_err() {
             break;
@@ -62,11 +62,11 @@ fn who_does_not_finish_a_proposal_is_cut_off() {
         kernel::sleep_for(Duration::from_millis(400));
     }
     assert!(is_closed(&mut slow) && is_closed(&mut unfinished) && is_closed(&mut silent));
-    // The handshake's time is not begun anew by each byte.
-    assert!(kernel::now().saturating_since(begin) < Duration::from_secs(9));
+    // A received byte does not restart the handshake timeout.
+    assert!(kernel::now().saturating_since(start) < Duration::from_secs(9));
 }
 
-/// Both ends of a connection on this host.
+/// Both ends of a local connection.
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind((HERE, 0)).unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -74,11 +74,11 @@ fn pair() -> (TcpStream, TcpStream) {
 }
 
 fn limits() -> Limits {
-    Limits { patience: Duration::from_millis(500), until: kernel::now() + Duration::from_secs(20), rate: None }
+    Limits { stall_timeout: Duration::from_millis(500), until: kernel::now() + Duration::from_secs(20), rate: None }
 }
 
 #[test]
-fn a_client_that_never_reads_its_echoes_holds_a_bounded_buffer_for_a_bounded_time() {
+fn a_client_that_never_reads_its_echoes_is_bounded_in_buffer_and_time() {
     let (mut client, server) = pair();
     let flood = std::thread::spawn(move || {
         let block = [b'2'; 1 << 16];
@@ -89,29 +89,29 @@ fn a_client_that_never_reads_its_echoes_holds_a_bounded_buffer_for_a_bounded_tim
         sent
     });
     let (tally, outcome) = echo::run(&server, Bytes::new(16), limits(), &|| false);
-    assert!(matches!(outcome, Err(Broken::Stalled(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(SessionError::Stalled(_))), "{outcome:?}");
     kernel::reset_on_close(&server);
     drop(server);
-    // Every byte comes back: what was read fits the socket buffers of both ends and the backlog.
+    // Every byte is echoed: the bytes read fit the socket buffers of both ends and the backlog.
     let room = 64 << 20;
     assert!(tally.bytes < room, "{}", tally.bytes);
     assert!(flood.join().unwrap() < 2 * room);
 }
 
 #[test]
-fn silence_the_time_limit_and_the_end_of_the_server_end_a_session() {
+fn a_stall_the_time_limit_or_the_server_shutdown_ends_a_session() {
     let (_client, server) = pair();
     let outcome = echo::run(&server, Bytes::new(64), limits(), &|| false).1;
-    assert!(matches!(outcome, Err(Broken::Stalled(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(SessionError::Stalled(_))), "{outcome:?}");
     let until = kernel::now() + Duration::from_millis(150);
     let outcome = echo::run(&server, Bytes::new(64), Limits { until, ..limits() }, &|| false).1;
-    assert!(matches!(outcome, Err(Broken::TooLong)), "{outcome:?}");
+    assert!(matches!(outcome, Err(SessionError::TooLong)), "{outcome:?}");
     let outcome = echo::run(&server, Bytes::new(64), limits(), &|| true).1;
-    assert!(matches!(outcome, Err(Broken::Ending)), "{outcome:?}");
+    assert!(matches!(outcome, Err(SessionError::Ending)), "{outcome:?}");
 }
 
 #[test]
-fn the_ceiling_of_the_rate_holds_the_client_back() {
+fn the_rate_limit_slows_the_client() {
     let (mut client, server) = pair();
     let flood = std::thread::spawn(move || while client.write_all(&[b'2'; 4096]).is_ok() {});
     let length = Duration::from_millis(500);
@@ -121,6 +121,6 @@ fn the_ceiling_of_the_rate_holds_the_client_back() {
     kernel::reset_on_close(&server);
     drop(server);
     flood.join().unwrap();
-    // 5 MB in half a second; one read of 256 KiB may go ahead.
+    // 5 MB in 500 ms, plus one read of 256 KiB.
     assert!((2_500_000..=5_300_000).contains(&tally.bytes), "{}", tally.bytes);
 }

@@ -1,4 +1,4 @@
-//! Against scripted peers, written byte for byte from the reference's tables and without this program's encoders.
+//! Tests against scripted peers, written byte by byte from the reference's tables without the encoders of this program.
 
 mod both;
 mod client;
@@ -57,7 +57,7 @@ fn client_options(port: u16, plan: TestPlan) -> ClientOptions {
     }
 }
 
-/// Runs the client; its last record and all others.
+/// Runs the client. Returns its final record and all other records.
 fn run_client(options: &ClientOptions) -> Result<(results::EndRecord, Vec<Record>), crate::MeasureError> {
     let mut records = Vec::new();
     let end = crate::run_test(options, &mut |r| records.push(r.clone()), &|| 0)?;
@@ -83,10 +83,10 @@ fn server_options() -> ServerOptions {
     }
 }
 
-/// A server in a thread; dropping it ends it and waits until all sessions are gone.
+/// A server in a thread; dropping it stops the server and waits for its sessions.
 struct Served {
     port: u16,
-    asked: Arc<AtomicUsize>,
+    stop_requests: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -94,18 +94,18 @@ impl Served {
     fn start(options: ServerOptions) -> Self {
         let server = Server::bind(options).unwrap();
         let port = server.local_addr().unwrap().port();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let stop_requests = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&stop_requests);
         let run = move || server.run(&|| count.load(Ordering::Relaxed)).unwrap();
-        Self { port, asked, thread: Some(std::thread::spawn(run)) }
+        Self { port, stop_requests, thread: Some(std::thread::spawn(run)) }
     }
 
-    /// Waits until the server ends by itself (`one_off`): its session was freed.
+    /// Waits until the server ends by itself (`one_off`), which it does once its session is freed.
     fn wait(mut self) {
         self.thread.take().unwrap().join().unwrap();
     }
 
-    /// A connection that has read the greeting.
+    /// Connects and reads the greeting.
     fn greeted(&self) -> TcpStream {
         let mut stream = TcpStream::connect(SocketAddr::new(HERE, self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
@@ -118,21 +118,21 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.stop_requests.fetch_add(1, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// One `recv`, as thrulay reads each text.
+/// Reads once with `recv`, as thrulay reads each text.
 fn one_read(stream: &mut TcpStream) -> Vec<u8> {
     let mut buffer = [0; 1023];
     let n = stream.read(&mut buffer).unwrap();
     buffer[..n].to_vec()
 }
 
-/// Whether the peer closes (or resets) without another byte.
+/// Whether the peer closes or resets without sending another byte.
 fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0; 1]) {
         Ok(n) => n == 0,

@@ -1,4 +1,4 @@
-//! thrulay's server against our client.
+//! thrulay server against longhaul client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use results::{Completion, Direction, End, Record, Role, TestPlan};
 use super::{HERE, client_options, one_read, plan, run_client};
 use crate::MeasureError;
 
-/// What one connection brought.
+/// Data received on one connection.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     proposal: Vec<u8>,
@@ -17,24 +17,24 @@ pub(super) struct Seen {
     blocks: u64,
 }
 
-/// How the script deviates from thrulayd.
+/// Deviations of the script from thrulayd.
 #[derive(Clone, Copy)]
 struct Script {
-    /// Answers this instead of the doubled window and the block.
+    /// Answer in place of the doubled window and the block size.
     answer: Option<&'static [u8]>,
-    /// Reads at most this much of a proposal.
+    /// Maximum bytes read of a proposal.
     read: usize,
-    /// Ends the connection after so many bytes.
+    /// Received bytes after which the script closes the connection.
     last: u64,
-    /// Takes and echoes nothing any more after so many bytes.
+    /// Received bytes after which the script stops reading and echoing.
     stall: u64,
-    /// Takes all and echoes nothing.
+    /// The script reads all data and echoes nothing.
     silent: bool,
 }
 
 const AS_THRULAYD: Script = Script { answer: None, read: 1023, last: u64::MAX, stall: u64::MAX, silent: false };
 
-/// Serves connections until the test ends; each reports when it is over.
+/// Serves connections until the test ends; each reports its data at its end.
 fn start(script: Script) -> (u16, mpsc::Receiver<Seen>) {
     let listener = TcpListener::bind((HERE, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -55,7 +55,7 @@ fn serve(mut stream: TcpStream, script: Script) -> Seen {
     let mut buffer = vec![0; script.read];
     let n = stream.read(&mut buffer).unwrap();
     let mut seen = Seen { proposal: buffer[..n].to_vec(), ..Seen::default() };
-    // An unknown type is closed without an answer.
+    // thrulayd closes the connection without an answer to an unknown type.
     let Some(numbers) = seen.proposal.strip_prefix(b"thrulay/2:t:") else { return seen };
     let text = std::str::from_utf8(numbers).unwrap();
     let (window, block) = text.strip_suffix('+').unwrap().split_once(':').unwrap();
@@ -69,7 +69,7 @@ fn serve(mut stream: TcpStream, script: Script) -> Seen {
     seen
 }
 
-/// Reads a block, sends back its first 16 bytes, and so on; like thrulayd it reads no further before that is done.
+/// Reads each block and echoes its first 16 bytes before it reads further, as thrulayd does.
 fn echo(stream: &mut TcpStream, block: usize, script: Script, seen: &mut Seen) {
     let mut buffer = vec![0; block];
     loop {
@@ -97,7 +97,7 @@ fn echo(stream: &mut TcpStream, block: usize, script: Script, seen: &mut Seen) {
     }
 }
 
-/// The connections on which a test ran; the first one of the client ended with its native hello.
+/// Connections with a test; the client's first connection ends with its native hello.
 fn finished(seen: &mpsc::Receiver<Seen>, streams: usize) -> Vec<Seen> {
     let mut all: Vec<Seen> = (0..=streams).map(|_| seen.recv().unwrap()).collect();
     let hello = all.iter().position(|s| s.proposal.starts_with(b"thrulay/2:L:2+")).unwrap();
@@ -106,7 +106,7 @@ fn finished(seen: &mpsc::Receiver<Seen>, streams: usize) -> Vec<Seen> {
 }
 
 #[test]
-fn a_test_of_two_streams_gives_records_that_name_what_is_lost() {
+fn records_of_a_two_stream_test_name_the_missing_values() {
     let (port, seen) = start(AS_THRULAYD);
     let (end, records) = run_client(&client_options(port, TestPlan { streams: 2, ..plan() })).unwrap();
     let seen = finished(&seen, 2);
@@ -143,10 +143,10 @@ fn a_test_of_two_streams_gives_records_that_name_what_is_lost() {
 }
 
 #[test]
-fn an_amount_of_data_arrives_to_the_byte_over_blocks_that_the_server_chose() {
+fn a_data_amount_arrives_exactly_with_the_block_size_of_the_server() {
     let (port, seen) = start(Script { answer: Some(b"3000:1024+"), ..AS_THRULAYD });
-    let asked = TestPlan { duration_ns: None, bytes: Some(1_000_001), window_bytes: Some(50_000), ..plan() };
-    let (end, records) = run_client(&client_options(port, asked)).unwrap();
+    let requested = TestPlan { duration_ns: None, bytes: Some(1_000_001), window_bytes: Some(50_000), ..plan() };
+    let (end, records) = run_client(&client_options(port, requested)).unwrap();
     let seen = finished(&seen, 1);
     assert_eq!(seen[0].proposal, b"thrulay/2:t:50000:65536+");
     // 976 whole blocks and one of 577 bytes.
@@ -160,15 +160,15 @@ fn an_amount_of_data_arrives_to_the_byte_over_blocks_that_the_server_chose() {
 }
 
 #[test]
-fn a_server_that_leaves_part_of_the_hello_unread_and_so_resets_is_understood_too() {
-    // Its proposals still fit one read of 26 bytes; the hello does not.
+fn a_server_that_resets_after_a_partly_read_hello_is_supported() {
+    // The proposals fit one read of 26 bytes; the hello does not.
     let (port, _seen) = start(Script { read: 26, ..AS_THRULAYD });
     let (end, _) = run_client(&client_options(port, plan())).unwrap();
     assert_eq!(end.completion, Completion::Complete);
 }
 
 #[test]
-fn a_server_that_goes_away_breaks_the_test_with_a_reason() {
+fn a_server_that_closes_fails_the_test_with_a_reason() {
     let (port, _seen) = start(Script { last: 5_000_000, ..AS_THRULAYD });
     let (end, _) = run_client(&client_options(port, TestPlan { duration_ns: Some(20_000_000_000), ..plan() })).unwrap();
     let Completion::Failed { reason } = &end.completion else { panic!("{:?}", end.completion) };
@@ -179,9 +179,9 @@ fn a_server_that_goes_away_breaks_the_test_with_a_reason() {
 #[test]
 fn a_server_that_stops_reading_ends_the_test_after_the_grace_time() {
     let (port, _seen) = start(Script { stall: 1_000_000, ..AS_THRULAYD });
-    let begin = kernel::now();
+    let start = kernel::now();
     let (end, _) = run_client(&client_options(port, plan())).unwrap();
-    assert!(kernel::now().saturating_since(begin) < std::time::Duration::from_secs(5));
+    assert!(kernel::now().saturating_since(start) < std::time::Duration::from_secs(5));
     let Completion::Failed { reason } = &end.completion else { panic!("{:?}", end.completion) };
     assert!(reason.contains("took no data"), "{reason}");
     let d = &end.directions[0];
@@ -190,7 +190,7 @@ fn a_server_that_stops_reading_ends_the_test_after_the_grace_time() {
 }
 
 #[test]
-fn a_server_that_takes_all_and_confirms_nothing_is_no_complete_test() {
+fn a_server_that_echoes_nothing_fails_the_test() {
     let (port, _seen) = start(Script { silent: true, ..AS_THRULAYD });
     let (end, _) = run_client(&client_options(port, plan())).unwrap();
     let Completion::Failed { reason } = &end.completion else { panic!("{:?}", end.completion) };
@@ -199,7 +199,7 @@ fn a_server_that_takes_all_and_confirms_nothing_is_no_complete_test() {
 }
 
 #[test]
-fn answers_that_thrulay_would_not_take_end_the_attempt() {
+fn answers_that_thrulay_rejects_fail_the_test() {
     for answer in [&b"4194304:8+"[..], b"100:65536+", b"4194304:65536+x", b"bad:1+"] {
         let listener = TcpListener::bind((HERE, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -219,7 +219,7 @@ fn answers_that_thrulay_would_not_take_end_the_attempt() {
 }
 
 #[test]
-fn the_words_of_a_rejection_reach_the_user() {
+fn the_text_of_a_rejection_is_reported() {
     for rejection in [&b"thrulay/2-too busy, come back later\n"[..], b"thrulay/2 too busy, come back later"] {
         let listener = TcpListener::bind((HERE, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -230,7 +230,7 @@ fn the_words_of_a_rejection_reach_the_user() {
 }
 
 #[test]
-fn what_thrulay_cannot_do_is_said_and_not_left_out() {
+fn an_unsupported_option_is_an_error() {
     let (port, _seen) = start(AS_THRULAYD);
     for directions in [vec![Direction::Down], vec![Direction::Up, Direction::Down]] {
         let error = run_client(&client_options(port, TestPlan { directions, ..plan() })).unwrap_err();

@@ -1,4 +1,4 @@
-//! thrulay's UDP server against our client.
+//! thrulay UDP server against longhaul client.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use crate::MeasureError;
 
 const NONCE: [u8; 8] = [0, b'+', 0xff, b':', 0, 7, 13, 10];
 
-/// 1000-byte datagrams at 100 in a second, for half a second.
+/// Datagrams of 1000 bytes, 100 per second for 500 ms.
 fn udp_plan() -> TestPlan {
     TestPlan {
         transport: Transport::UdpConstant,
@@ -23,7 +23,8 @@ fn udp_plan() -> TestPlan {
     }
 }
 
-/// thrulayd in UDP mode: gives the answer that `answer` makes of its port, reads datagrams until TCP speaks, reports.
+/// Data received by a thrulayd in UDP mode, which sends `answer` for its port, reads datagrams until TCP data arrives,
+/// and reports.
 struct Seen {
     proposal: Vec<u8>,
     datagrams: Vec<Vec<u8>>,
@@ -76,7 +77,7 @@ const SHORT: &str =
     "Delay:\t\t -12.500ms\nLoss:\t\t 10.000%\nJitter:\t\t 0.250ms\nDuplication:\t 0.000%\nReordering:\t 2.222%\n";
 
 #[test]
-fn datagrams_leave_as_thrulay_lays_them_out_and_the_report_is_understood() {
+fn datagrams_have_the_layout_of_thrulay_and_the_report_is_parsed() {
     let (port, seen) = thrulayd(grant("1028:100000:50:"), SHORT);
     let (end, records) = run_client(&client_options(port, udp_plan())).unwrap();
     let seen = seen.recv().unwrap();
@@ -112,7 +113,7 @@ fn datagrams_leave_as_thrulay_lays_them_out_and_the_report_is_understood() {
 }
 
 #[test]
-fn the_counts_of_a_verbose_server_are_set_against_ours() {
+fn the_counts_of_a_verbose_server_are_compared() {
     let report = "Server used UDP buffer size of 425984 bytes\nClient proposed sending 50 packets\n\
         Client said it sent 50 packets\nServer received 52 total packets\nServer received 49 unique packets\n\
         Delay:\t\t 1.000ms\nLoss:\t\t 2.000%\nJitter:\t\t 0.100ms\nDuplication:\t 5.769%\nReordering:\t 0.000%\n\
@@ -127,7 +128,7 @@ fn the_counts_of_a_verbose_server_are_set_against_ours() {
 }
 
 #[test]
-fn terms_that_a_server_lowers_are_kept_and_those_that_it_raises_are_not() {
+fn lowered_terms_are_accepted_and_raised_terms_are_errors() {
     let (port, seen) = thrulayd(grant("528:50000:10:"), SHORT);
     let (end, records) = run_client(&client_options(port, udp_plan())).unwrap();
     let seen = seen.recv().unwrap();
@@ -143,7 +144,7 @@ fn terms_that_a_server_lowers_are_kept_and_those_that_it_raises_are_not() {
 }
 
 #[test]
-fn refusals_missing_reports_and_what_cannot_be_asked_are_told() {
+fn refusals_missing_reports_and_unsupported_plans_are_errors() {
     let (port, _seen) = thrulayd(|_| b"u:-".to_vec(), "");
     let error = run_client(&client_options(port, udp_plan())).unwrap_err();
     assert!(matches!(error, MeasureError::Rejected { .. }), "{error}");

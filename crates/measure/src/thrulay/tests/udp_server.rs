@@ -1,4 +1,4 @@
-//! thrulay's UDP client against our server.
+//! thrulay UDP client against longhaul server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -9,7 +9,7 @@ use units::Rate;
 use super::{HERE, Served, is_closed, one_read, server_options};
 use crate::ServerOptions;
 
-/// A granted test: where to send, and the nonce.
+/// Proposes a test. Returns the destination of the datagrams and the nonce.
 fn propose(control: &mut TcpStream, proposal: &str, tail: &str) -> (SocketAddr, Vec<u8>) {
     control.write_all(proposal.as_bytes()).unwrap();
     let answer = one_read(control);
@@ -23,7 +23,8 @@ fn propose(control: &mut TcpStream, proposal: &str, tail: &str) -> (SocketAddr, 
     (SocketAddr::new(HERE, port), rest[..8].to_vec())
 }
 
-/// 8 bytes nonce, 8 of sequence, 8 of NTP time; filler `2` up to 72 bytes, 100 with the headers of IP and UDP.
+/// Nonce of 8 bytes, sequence number of 8 bytes, NTP time of 8 bytes, then filler `2` up to 72 bytes; 100 bytes with
+/// the IP and UDP headers.
 fn datagram(nonce: &[u8], sequence: u64, age: Duration) -> Vec<u8> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut bytes = nonce.to_vec();
@@ -35,7 +36,7 @@ fn datagram(nonce: &[u8], sequence: u64, age: Duration) -> Vec<u8> {
 }
 
 #[test]
-fn datagrams_are_counted_and_the_report_is_thrulayds() {
+fn the_report_has_the_counts_and_format_of_thrulayd() {
     let server = Served::start(ServerOptions { one_off: true, ..server_options() });
     let mut control = server.greeted();
     let socket = UdpSocket::bind((HERE, 0)).unwrap();
@@ -44,7 +45,8 @@ fn datagrams_are_counted_and_the_report_is_thrulayds() {
     assert!(to.port() > server.port);
     let send = |bytes: &[u8]| assert_eq!(socket.send_to(bytes, to).unwrap(), bytes.len());
     let age = Duration::from_secs(3600);
-    // 0 and 1 are lost, 11 comes before 10, 20 twice; 50 is none of the test's, nor are the last two.
+    // 0 and 1 are lost, 11 arrives before 10, and 20 arrives twice; 50 and the last two datagrams do not belong to the
+    // test.
     for n in (2..10).chain([11, 10]).chain(12..=20).chain(20..50).chain([50]) {
         send(&datagram(&nonce, n, age));
     }
@@ -66,7 +68,7 @@ fn datagrams_are_counted_and_the_report_is_thrulayds() {
     ] {
         assert!(report.contains(line), "{line}{report}");
     }
-    // The offset of the clocks, an hour, is in the delay and not in the jitter.
+    // The clock offset of one hour is part of the delay, not of the jitter.
     let ms = |label: &str| -> f64 {
         let rest = report.split_once(label).unwrap().1;
         rest.split_once("ms").unwrap().0.trim().parse().unwrap()
@@ -124,7 +126,7 @@ fn proposals_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn a_test_without_datagrams_loses_its_seat() {
+fn a_test_without_datagrams_is_ended() {
     let silence = Duration::from_millis(200);
     let server = Served::start(ServerOptions { one_off: true, max_udp_silence: silence, ..server_options() });
     let mut control = server.greeted();
@@ -134,7 +136,7 @@ fn a_test_without_datagrams_loses_its_seat() {
 }
 
 #[test]
-fn an_end_message_that_is_none_ends_the_session() {
+fn a_malformed_end_message_ends_the_session() {
     let server = Served::start(server_options());
     for end in [&b"50:"[..], b"+-1:", b"+99999999999999999999:"] {
         let mut control = server.greeted();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::thrulay::{MAX_REPORT, Reported, read_report};
+use crate::thrulay::{REPORT_BYTES_MAX, Reported, read_report};
 use proptest::prelude::*;
 
 fn report() -> UdpReport {
@@ -103,8 +103,8 @@ fn reordering_lines_end_at_the_maximum() {
     let many = UdpReport { n_reordering: vec![1; 500], ..report() };
     let text = many.encode(true);
     assert!(text.ends_with("\tonly up to 100-reordering is handled\n"));
-    assert!(text.len() < MAX_REPORT);
-    assert_eq!(read_report(text.as_bytes()).n_reordering_percent.len(), MAX_N_REORDERING);
+    assert!(text.len() < REPORT_BYTES_MAX);
+    assert_eq!(read_report(text.as_bytes()).n_reordering_percent.len(), N_REORDERING_MAX);
     let none = UdpReport { n_reordering: vec![], ..report() };
     assert!(none.encode(true).ends_with("\tno reordering\n"));
 }

@@ -61,7 +61,7 @@ proptest! {
     ) {
         let terms = UdpTerms { nonce: fill.map_or(terms.nonce, |byte| [byte; 8]), ..terms };
         let bytes = terms.encode_response();
-        prop_assert!(bytes.len() <= MAX_PROPOSAL);
+        prop_assert!(bytes.len() <= PROPOSAL_BYTES_MAX);
         for n in 0..bytes.len() {
             prop_assert_eq!(parse_udp_response(&bytes[..n]), Ok(Progress::Incomplete));
         }

@@ -1,4 +1,4 @@
-//! One train, there or from there or there and back, with the times of both ends.
+//! Transmission of one train, upstream, downstream or echoed, with the times of both ends.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use estimate::probe::{Departure, PacketOutcome, Train, TrainObservation};
 use units::Instant;
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
-use super::conversation::look;
-use super::passing::PACKETS_MIN;
+use super::exchange::poll_keepalive;
+use super::fair_queueing::PACKETS_MIN;
 use super::port::Arrival;
-use super::prober::{LOOK_EVERY, Prober};
-use super::{FIRST_SETTLE, SETTLE, SETTLE_MAX};
+use super::prober::{POLL_INTERVAL, Prober};
+use super::{SETTLE_MAX, SETTLE_MIN, SETTLE_UNKNOWN_PATH};
 use crate::MeasureError;
 use crate::control::PEER_TIMEOUT;
 
 impl Prober {
-    pub(super) fn carry(
+    pub(super) fn run_train(
         &mut self,
         train: &Train,
         interrupted: &dyn Fn() -> bool,
@@ -24,27 +24,27 @@ impl Prober {
         let departures = &self.port.within_ceiling(train.departures().iter().copied());
         self.bytes += self.cost(train);
         self.packets += departures.len() as u64 * if train.is_echoed() { 2 } else { 1 };
-        let passage = if train.is_echoed() {
-            self.echoed(departures, interrupted)?
+        let observation = if train.is_echoed() {
+            self.send_echoed(departures, interrupted)?
         } else if self.down {
-            self.fetched(departures, interrupted)?
+            self.request(departures, interrupted)?
         } else {
-            self.sent(departures, interrupted)?
+            self.send(departures, interrupted)?
         };
-        self.last_packet = kernel::now();
-        self.longest_gap = self.longest_gap.max(longest_gap(&passage));
-        Ok(passage)
+        self.last_train_end = kernel::now();
+        self.longest_gap = self.longest_gap.max(longest_gap(&observation));
+        Ok(observation)
     }
 
-    /// A train to the server, which tells when its packets came.
-    fn sent(
+    /// Sends a train to the server, which reports the arrival times.
+    fn send(
         &mut self,
         departures: &[Departure],
         interrupted: &dyn Fn() -> bool,
     ) -> Result<TrainObservation, MeasureError> {
-        let sent = self.depart(false, departures, &mut Arrivals::of(self.number, 0), interrupted)?;
+        let sent = self.transmit(false, departures, &mut Arrivals::of(self.number, 0), interrupted)?;
         if departures.len() >= PACKETS_MIN {
-            self.follow_train()?;
+            self.ping_after_train()?;
         }
         let settle = self.settle(departures);
         let order = Message::TrainSent {
@@ -55,22 +55,22 @@ impl Prober {
         self.session.writer.send(&order)?;
         let number = self.number;
         let deadline = kernel::now() + settle + PEER_TIMEOUT;
-        let received = self.answer(deadline, interrupted, &mut |m| match m {
+        let received = self.await_message(deadline, interrupted, &mut |m| match m {
             Message::TrainArrived { train, received_ns, clock_steps } if train == number => {
                 Some((received_ns, clock_steps))
             }
             _ => None,
         })?;
         self.far_steps = received.1;
-        let passage = join(self.real(departures), &sent, &instants(&received.0));
-        if let Some(came) = self.followed.take() {
-            self.passing.note(&passage, came);
+        let observation = join(self.ip_lengths(departures), &sent, &instants(&received.0));
+        if let Some(received_at) = self.after_train_at.take() {
+            self.fair_queueing.record(&observation, received_at);
         }
-        Ok(passage)
+        Ok(observation)
     }
 
-    /// A train from the server, which tells when its packets left.
-    fn fetched(
+    /// Requests a train from the server, which reports the departure times.
+    fn request(
         &mut self,
         departures: &[Departure],
         interrupted: &dyn Fn() -> bool,
@@ -84,59 +84,59 @@ impl Prober {
         let settle = self.settle(departures);
         let give_up = kernel::now() + span * 2 + settle + PEER_TIMEOUT;
         let mut quiet_since = kernel::now();
-        let (sent, came) = loop {
-            let before = arrivals.come;
-            self.port.receive(Duration::from_millis(2), |a| arrivals.note(a))?;
+        let (sent, ping_at) = loop {
+            let before = arrivals.received;
+            self.port.receive(Duration::from_millis(2), |a| arrivals.record(a))?;
             let now = kernel::now();
-            if arrivals.come > before {
+            if arrivals.received > before {
                 quiet_since = now;
             }
-            while let Some((message, came)) = self.waiting()? {
+            while let Some((message, received_at)) = self.try_receive()? {
                 if let Message::TrainDeparted { train, sent_ns } = message
                     && train == number
                 {
-                    departed = Some((instants(&sent_ns), came));
+                    departed = Some((instants(&sent_ns), received_at));
                     quiet_since = now;
                 }
             }
             let is_over = arrivals.are_complete() || now.saturating_since(quiet_since) >= settle;
-            if let Some(told) = departed.take_if(|_| is_over) {
-                break told;
+            if let Some(departure) = departed.take_if(|_| is_over) {
+                break departure;
             }
             self.keep_alive(now, interrupted)?;
             if now >= give_up {
                 return Err(self.silent(settle));
             }
         };
-        let passage = join(self.real(departures), &sent, &arrivals.times);
-        self.passing.note(&passage, came);
-        Ok(passage)
+        let observation = join(self.ip_lengths(departures), &sent, &arrivals.times);
+        self.fair_queueing.record(&observation, ping_at);
+        Ok(observation)
     }
 
-    /// A train that comes back.
-    fn echoed(
+    /// Sends a train that the server echoes.
+    fn send_echoed(
         &mut self,
         departures: &[Departure],
         interrupted: &dyn Fn() -> bool,
     ) -> Result<TrainObservation, MeasureError> {
         let mut arrivals = Arrivals::of(self.number, departures.len());
-        let sent = self.depart(true, departures, &mut arrivals, interrupted)?;
+        let sent = self.transmit(true, departures, &mut arrivals, interrupted)?;
         let end = kernel::now() + self.settle(departures);
         while !arrivals.are_complete() {
             let now = kernel::now();
             if now >= end {
                 break;
             }
-            self.port.receive(end.saturating_since(now).min(LOOK_EVERY), |a| arrivals.note(a))?;
+            self.port.receive(end.saturating_since(now).min(POLL_INTERVAL), |a| arrivals.record(a))?;
             self.keep_alive(now, interrupted)?;
         }
         if !arrivals.are_complete() {
-            self.call(interrupted)?;
+            self.check_peer_alive(interrupted)?;
         }
-        Ok(join(self.real(departures), &sent, &arrivals.times))
+        Ok(join(self.ip_lengths(departures), &sent, &arrivals.times))
     }
 
-    fn depart(
+    fn transmit(
         &mut self,
         echo: bool,
         departures: &[Departure],
@@ -147,35 +147,36 @@ impl Prober {
         self.port.send_train(self.number, echo, departures, &mut |port, due| {
             loop {
                 let now = kernel::now();
-                // A wait on a socket ends late by a millisecond at most; the rest is watched by the port.
+                // A wait on a socket ends up to 1 ms late; the port waits for the remaining time itself.
                 let left = due.saturating_since(now).saturating_sub(Duration::from_millis(2));
                 if left.is_zero() {
                     return Ok(());
                 }
-                port.receive(left.min(LOOK_EVERY), |a| arrivals.note(a))?;
-                look(writer, next_ping, now, interrupted)?;
+                port.receive(left.min(POLL_INTERVAL), |a| arrivals.record(a))?;
+                poll_keepalive(writer, next_ping, now, interrupted)?;
             }
         })
     }
 
-    /// Long enough for stragglers: several round trips, several of the longest gaps between departures, and several of those that the
-    /// path has made of them, which on a slow link are longer than anything else. Of a path that has let nothing through nobody knows.
+    /// Time to wait for late packets. It covers several round trips, twice the longest gap between departures, and four
+    /// times the largest gap that the path has caused, which dominates on a slow link.
     fn settle(&self, departures: &[Departure]) -> Duration {
         let gap = departures.windows(2).map(|w| w[1].after.saturating_sub(w[0].after)).max().unwrap_or_default();
-        let (least, made) = self.longest_gap.map_or((FIRST_SETTLE, Duration::ZERO), |gap| (SETTLE, gap * 4));
-        (self.path.round_trip * 2 + least).max((gap * 2).min(Duration::from_secs(1))).max(made).min(SETTLE_MAX)
+        let (min, path_gaps) =
+            self.longest_gap.map_or((SETTLE_UNKNOWN_PATH, Duration::ZERO), |gap| (SETTLE_MIN, gap * 4));
+        (self.path.round_trip * 2 + min).max((gap * 2).min(Duration::from_secs(1))).max(path_gaps).min(SETTLE_MAX)
     }
 
-    /// The packets with the lengths that they really had.
-    fn real(&self, departures: &[Departure]) -> Vec<u32> {
-        departures.iter().map(|d| self.port.real_bytes(d.bytes)).collect()
+    /// Lengths of the packets on the wire, in bytes of IP.
+    fn ip_lengths(&self, departures: &[Departure]) -> Vec<u32> {
+        departures.iter().map(|d| self.port.ip_bytes(d.bytes)).collect()
     }
 }
 
-/// By how much packets that left one after the other came further apart, at most; `None`: no two came.
-fn longest_gap(passage: &TrainObservation) -> Option<Duration> {
+/// Largest increase of the gap between consecutive packets on the path; `None` if no two consecutive packets arrived.
+fn longest_gap(observation: &TrainObservation) -> Option<Duration> {
     let times =
-        passage.packets.windows(2).filter_map(|w| Some([w[0].sent?, w[1].sent?, w[0].received?, w[1].received?]));
+        observation.packets.windows(2).filter_map(|w| Some([w[0].sent?, w[1].sent?, w[0].received?, w[1].received?]));
     times.map(|[a, b, x, y]| y.saturating_since(x).saturating_sub(b.saturating_since(a))).max()
 }
 
@@ -183,39 +184,39 @@ fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {
     times.iter().map(|t| t.map(Instant::from_nanos)).collect()
 }
 
-/// The first arrival of each packet of a train: as many as were to come, whatever comes.
+/// First arrival of each packet of a train. Its size is fixed, whatever number of packets arrives.
 struct Arrivals {
     train: u16,
     times: Vec<Option<Instant>>,
-    come: usize,
+    received: usize,
 }
 
 impl Arrivals {
     fn of(train: u16, packets: usize) -> Self {
-        Self { train, times: vec![None; packets], come: 0 }
+        Self { train, times: vec![None; packets], received: 0 }
     }
 
-    fn note(&mut self, a: Arrival) {
+    fn record(&mut self, a: Arrival) {
         let time = self.times.get_mut(usize::from(a.header.index)).filter(|_| a.header.train == self.train);
         if let Some(time @ None) = time {
             *time = Some(a.at);
-            self.come += 1;
+            self.received += 1;
         }
     }
 
     fn are_complete(&self) -> bool {
-        self.come == self.times.len()
+        self.received == self.times.len()
     }
 }
 
-/// Both ends' times; a far end that tells fewer than there are packets has seen no more.
+/// Joins the times of both ends. Packets beyond the times that the far end reports count as lost.
 fn join(bytes: Vec<u32>, sent: &[Option<Instant>], received: &[Option<Instant>]) -> TrainObservation {
-    let fate = |(i, bytes)| PacketOutcome {
+    let outcome = |(i, bytes)| PacketOutcome {
         bytes,
         sent: sent.get(i).copied().flatten(),
         received: received.get(i).copied().flatten(),
     };
-    TrainObservation { packets: bytes.into_iter().enumerate().map(fate).collect() }
+    TrainObservation { packets: bytes.into_iter().enumerate().map(outcome).collect() }
 }
 
 #[cfg(test)]
@@ -224,7 +225,7 @@ mod tests {
     use wire::ProbeHeader;
 
     #[test]
-    fn a_flood_takes_no_memory_and_completes_nothing() {
+    fn copies_and_foreign_packets_do_not_complete_a_train() {
         let mut arrivals = Arrivals::of(7, 2);
         let from = |train, index, ms| Arrival {
             header: ProbeHeader { train, index, echo: false },
@@ -232,13 +233,17 @@ mod tests {
             bytes: 1500,
         };
         for n in 0..1000 {
-            arrivals.note(from(6, 0, n));
-            arrivals.note(from(7, 2, n));
-            arrivals.note(from(7, 1, 5 + n));
+            arrivals.record(from(6, 0, n));
+            arrivals.record(from(7, 2, n));
+            arrivals.record(from(7, 1, 5 + n));
         }
-        assert_eq!((arrivals.come, arrivals.times.len(), arrivals.are_complete()), (1, 2, false));
-        assert_eq!(arrivals.times[1], Some(Instant::ZERO + Duration::from_millis(5)), "copies tell nothing");
-        arrivals.note(from(7, 0, 9));
+        assert_eq!((arrivals.received, arrivals.times.len(), arrivals.are_complete()), (1, 2, false));
+        assert_eq!(
+            arrivals.times[1],
+            Some(Instant::ZERO + Duration::from_millis(5)),
+            "a copy does not change the arrival time"
+        );
+        arrivals.record(from(7, 0, 9));
         assert!(arrivals.are_complete());
     }
 }

@@ -1,4 +1,4 @@
-//! Flows that take turns in front of a link are told from one queue for all.
+//! Detection of fair queueing before a link, as opposed to one shared queue.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Lan, Served, client_options, or_skip, plan, server_options, undisturbed};
 
-/// HTB of this rate in front of the other host, with a queue for all, or with one of its own for TCP.
-fn htb(mbit: u32, takes_turns: bool) -> Vec<String> {
+/// Commands for an HTB of this rate before the other host, with one queue for all or with a separate one for TCP.
+fn htb(mbit: u32, is_fair: bool) -> Vec<String> {
     let class =
         |id| format!("tc class add dev eth0 parent 1: classid 1:{id} htb rate {mbit}mbit burst 3000 cburst 3000");
     let mut lines = vec!["tc qdisc add dev eth0 root handle 1: htb default 10".to_owned(), class(10)];
-    if takes_turns {
+    if is_fair {
         let tcp = "tc filter add dev eth0 parent 1: protocol ip u32 match ip protocol 6 0xff flowid 1:20";
         lines.extend([class(20), tcp.to_owned()]);
     }
     lines
 }
 
-/// What with_caveats `two-rates` behind these, at the host that sends.
+/// Caveats of `two-rates` behind these queues, at the sending host.
 fn caveats(direction: Direction, lines: &[String]) -> Option<Vec<Caveat>> {
     let lan = or_skip(Lan::two_hosts())?;
     let sender = if direction == Direction::Up { &lan.client } else { &lan.server };
@@ -29,9 +29,9 @@ fn caveats(direction: Direction, lines: &[String]) -> Option<Vec<Caveat>> {
         sender.iproute(line).unwrap();
     }
     let served = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
-    let told = lan.client.run(|| probe(lan.server_ip(), served.port(), direction)).unwrap();
-    println!("{direction:?}: {told:?}");
-    Some(told)
+    let caveats = lan.client.run(|| probe(lan.server_ip(), served.port(), direction)).unwrap();
+    println!("{direction:?}: {caveats:?}");
+    Some(caveats)
 }
 
 fn probe(server: IpAddr, port: u16, direction: Direction) -> Vec<Caveat> {
@@ -52,26 +52,26 @@ fn probe(server: IpAddr, port: u16, direction: Direction) -> Vec<Caveat> {
     run.outcome.caveats.iter().copied().collect()
 }
 
-/// A burst of ten packets makes a queue of 11 ms, and of 2 ms.
-fn both_ways(takes_turns: bool) {
+/// A burst of ten packets causes a queueing delay of 11 ms at one rate, and of 2 ms at the other.
+fn check_both_directions(is_fair: bool) {
     for mbit in [10, 50] {
         for direction in [Direction::Up, Direction::Down] {
-            // A host that is held up for milliseconds looks like a queue.
+            // A stall of the host by milliseconds looks like a queue.
             undisturbed(|| {
-                let Some(told) = caveats(direction, &htb(mbit, takes_turns)) else { return };
-                let is_told = told.contains(&Caveat::FairQueueing);
-                assert_eq!(is_told, takes_turns, "{mbit} Mb/s, {direction:?}: {told:?}");
+                let Some(caveats) = caveats(direction, &htb(mbit, is_fair)) else { return };
+                let is_reported = caveats.contains(&Caveat::FairQueueing);
+                assert_eq!(is_reported, is_fair, "{mbit} Mb/s, {direction:?}: {caveats:?}");
             });
         }
     }
 }
 
 #[test]
-fn a_message_that_need_not_wait_behind_a_train_tells_that_flows_take_turns() {
-    both_ways(true);
+fn a_message_that_overtakes_a_train_indicates_fair_queueing() {
+    check_both_directions(true);
 }
 
 #[test]
-fn one_queue_for_all_is_not_taken_for_turns() {
-    both_ways(false);
+fn one_shared_queue_is_not_reported_as_fair_queueing() {
+    check_both_directions(false);
 }
