@@ -68,8 +68,8 @@ fn a_loaded_control_is_listed_with_its_parameters_until_it_is_unloaded() {
     assert!(text(&twice.stderr).contains("is loaded already"), "{}", text(&twice.stderr));
     assert!(cc(&["unload", fast, htcp]).status.success());
     assert!(!has(fast) && !has(htcp));
-    let gone = cc(&["unload", fast]);
-    assert!(gone.status.code() == Some(2) && text(&gone.stderr).contains("longhaul has loaded no fast"));
+    let second = cc(&["unload", fast]);
+    assert!(second.status.code() == Some(2) && text(&second.stderr).contains("longhaul has loaded no fast"));
 }
 
 #[test]
@@ -132,15 +132,19 @@ fn gc_unloads_the_control_of_an_ended_lab() {
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     // Named like the control of a lab, by the lab's process number.
-    let (gone, here) = (format!("fast_{}_0", ended.id()), format!("fast_{}_0", std::process::id()));
-    let _own = OwnControls(vec![gone.clone(), here.clone()]);
-    load_in_ended_namespace(&gone);
-    load_in_ended_namespace(&here);
+    let (ended_control, running_control) = (format!("fast_{}_0", ended.id()), format!("fast_{}_0", std::process::id()));
+    let _own = OwnControls(vec![ended_control.clone(), running_control.clone()]);
+    load_in_ended_namespace(&ended_control);
+    load_in_ended_namespace(&running_control);
     let state = tempfile::tempdir().unwrap();
     let gc = longhaul().args(["lab", "gc"]).env("LONGHAUL_STATE", state.path()).output().unwrap();
     assert!(gc.status.success(), "{}", text(&gc.stderr));
-    assert!(text(&gc.stdout).contains(&format!("unloaded the congestion control {gone}\n")), "{}", text(&gc.stdout));
-    assert!(!has(&gone) && has(&here), "the control of a running process stays");
+    assert!(
+        text(&gc.stdout).contains(&format!("unloaded the congestion control {ended_control}\n")),
+        "{}",
+        text(&gc.stdout)
+    );
+    assert!(!has(&ended_control) && has(&running_control), "the control of a running process stays");
     // It can be unloaded by its name.
-    assert!(cc(&["unload", &here]).status.success() && !has(&here));
+    assert!(cc(&["unload", &running_control]).status.success() && !has(&running_control));
 }

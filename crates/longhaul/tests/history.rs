@@ -170,11 +170,11 @@ fn the_history_of_a_host_is_shown_as_text() {
 #[test]
 fn filters_limit_the_entries_but_not_the_expectation() {
     let known = KnownHistory::new();
-    let whole = known.records(&["far.example.net"]);
-    let narrow = known.records(&["far.example.net", "--since", "3.5d", "--quantity", "bulk-transfer-capacity"]);
-    assert_eq!(entries(&narrow).len(), 3);
-    let (whole, narrow) = (expectations(&whole)[0], expectations(&narrow)[0]);
-    assert_eq!((whole.rate_bps, whole.samples), (narrow.rate_bps, narrow.samples));
+    let complete = known.records(&["far.example.net"]);
+    let filtered = known.records(&["far.example.net", "--since", "3.5d", "--quantity", "bulk-transfer-capacity"]);
+    assert_eq!(entries(&filtered).len(), 3);
+    let (complete, filtered) = (expectations(&complete)[0], expectations(&filtered)[0]);
+    assert_eq!((complete.rate_bps, complete.samples), (filtered.rate_bps, filtered.samples));
     assert_reports(&known.query(&["far.example.net", "--since", "1h"]), 1, &["--since"]);
     assert_reports(&known.query(&["far.example.net", "--quantity", "capacity"]), 1, &["--quantity"]);
 }

@@ -63,8 +63,12 @@ fn an_estimate_is_stored_and_the_next_one_starts_with_the_expectation() {
     // A stored capacity of another method: a single value is its own forecast.
     let capacity = Entry { quantity: Quantity::Capacity, rate_bps: 93_000_000, ..adr.clone() };
     Archive::open(&history).unwrap().add(&[capacity]).unwrap();
-    let again = expected(&run().stdout);
-    assert_eq!((again.len(), again[0].rate_bps, again[0].samples), (1, 93_000_000, 1), "{again:?}");
+    let expectations = expected(&run().stdout);
+    assert_eq!(
+        (expectations.len(), expectations[0].rate_bps, expectations[0].samples),
+        (1, 93_000_000, 1),
+        "{expectations:?}"
+    );
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn dscp_and_pacing_are_set_on_the_data_socket() {
         .unwrap();
     // The data connection exists after the handshake; the test is killed once `ss` has listed it.
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(15);
-    let seen = loop {
+    let listed = loop {
         let ss = Command::new("ss").args(["-tniO", "--tos", "dport", "=", &port]).output();
         let Ok(out) = ss else { break "skipped: ss is not installed".to_owned() };
         let sockets = text(&out.stdout);
@@ -79,7 +79,7 @@ fn dscp_and_pacing_are_set_on_the_data_socket() {
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    println!("{seen}");
+    println!("{listed}");
 }
 
 #[test]

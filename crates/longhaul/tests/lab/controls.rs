@@ -221,9 +221,9 @@ congestion_control = "htcp"
         // time out after 20 s of losses.
         let path = PATH.replace("20Mb/s", "10Mb/s").replace("2000 packets", "300 packets");
         let Some((end, _)) = experiment(&format!("duration = \"10s\"\n{path}{flows}")) else { return };
-        let carried: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
-        println!("{carried:?}");
-        assert!(carried.iter().all(|bytes| *bytes > 500_000), "{carried:?}");
+        let received_bytes: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
+        println!("{received_bytes:?}");
+        assert!(received_bytes.iter().all(|bytes| *bytes > 500_000), "{received_bytes:?}");
         let used = link(&end, "left").utilisation.unwrap();
         assert!(used > 0.8, "{used}");
     });

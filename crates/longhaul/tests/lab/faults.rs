@@ -59,8 +59,8 @@ fn a_killed_lab_leaves_an_entry_for_gc_and_nothing_else() {
         "{status}"
     );
     let gc = || text(&turn.longhaul(&["lab", "gc"]).output().unwrap().stdout);
-    let done = gc();
-    assert_eq!(done, format!("removed the entry of experiment (lab {pid}), which no longer runs\n"));
+    let output = gc();
+    assert_eq!(output, format!("removed the entry of experiment (lab {pid}), which no longer runs\n"));
     assert_eq!(turn.entries(), 1, "the running lab keeps its entry");
     assert_eq!(gc(), "nothing to remove\n");
     assert!(bystander.users() > 0);

@@ -44,15 +44,15 @@ fn a_dry_run_shows_the_plan_and_creates_nothing() {
 #[test]
 fn every_scenario_and_its_short_variant_are_valid() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
-    let mut seen = 0;
+    let mut count = 0;
     for entry in std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()) {
         for variant in [&[][..], &["--variant", "short"]] {
             let output = longhaul().args(["lab", "run", "--dry-run"]).arg(&entry).args(variant).output().unwrap();
             assert!(output.status.success(), "{}: {}", entry.display(), text(&output.stderr));
         }
-        seen += 1;
+        count += 1;
     }
-    assert!(seen >= 8, "{seen}");
+    assert!(count >= 8, "{count}");
 }
 
 #[test]

@@ -30,14 +30,14 @@ fn compare(mtu: f64, overhead: f64, arguments: &[&str]) {
     let ended = lab.end();
     let arithmetic = 100e6 * (mtu - HEADER_BYTES) / (mtu + overhead);
     let share = |from, to| 8.0 * tcp::rate(&reads, Duration::from_secs(from), Duration::from_secs(to)) / arithmetic;
-    let (seconds, whole): (Vec<f64>, f64) = ((1..6).map(|s| share(s, s + 1)).collect(), share(2, 6));
-    println!("{whole:.5} of {arithmetic:.0} b/s, per second {seconds:.5?}; CPU utilisation {busy:.2}");
+    let (seconds, total): (Vec<f64>, f64) = ((1..6).map(|s| share(s, s + 1)).collect(), share(2, 6));
+    println!("{total:.5} of {arithmetic:.0} b/s, per second {seconds:.5?}; CPU utilisation {busy:.2}");
     // A late engine can compensate in the next second, which then exceeds the rate; the verdict reports lateness.
     assert!(seconds.iter().all(|s| *s < 1.003) || !ended.valid(), "more than the wire carries: {seconds:?}");
     // Seconds in which other processes took the CPU from the sender do not count.
     let best = seconds.iter().copied().fold(0.0, f64::max);
     assert!((best - 1.0).abs() < 0.003 || !ended.valid(), "{seconds:?}");
-    assert!((whole - 1.0).abs() < 0.003 || busy > CPU_UTILISATION_MAX || !ended.valid(), "{whole}");
+    assert!((total - 1.0).abs() < 0.003 || busy > CPU_UTILISATION_MAX || !ended.valid(), "{total}");
 }
 
 #[test]

@@ -91,10 +91,10 @@ fn reordered_packets_arrive_late_and_are_counted() {
         let (arrivals, ended) = run(&turn, &["--set", "forward.reorder={ probability = 0.02, by = \"100ms\" }"], burst);
         assert!(lost(&arrivals, burst).is_empty());
         // The delay is 5 ms, or 105 ms for reordered packets; a busy machine is late by less than half of the difference.
-        let held = arrivals.iter().filter(|a| a.delay_ns > 55_000_000).count();
-        assert_eq!(ended.forward().reordered, held as u64);
+        let reordered_packets = arrivals.iter().filter(|a| a.delay_ns > 55_000_000).count();
+        assert_eq!(ended.forward().reordered, reordered_packets as u64);
         // n = 5000, p = 0.02: mean 100, standard deviation 9.9.
-        assert!((75..=125).contains(&held), "{held}");
+        assert!((75..=125).contains(&reordered_packets), "{reordered_packets}");
     });
 }
 

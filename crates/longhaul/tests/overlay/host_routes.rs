@@ -101,11 +101,11 @@ fn overlay_traffic_never_leaves_in_the_clear_after_device_address_or_route_chang
     let witness = Witness::new(host);
     let route = || host.iproute(&format!("ip route get {EAST}")).is_ok_and(|got| got.contains("dev lh0 src 10.77.0.1"));
     assert!(route() && is_reached(host, EAST));
-    let whole = serde_json::json!({ "up": true, "missing_addresses": [], "missing_routes": [], "other_routes": [] });
-    assert_eq!(tunnel(), whole);
+    let complete = serde_json::json!({ "up": true, "missing_addresses": [], "missing_routes": [], "other_routes": [] });
+    assert_eq!(tunnel(), complete);
 
     let load = Load::start(host);
-    for (number, done) in [
+    for (number, commands) in [
         &["ip link set lh0 down", "ip link set lh0 up"][..],
         &["ip route del 10.77.0.2/32 dev lh0"],
         &["ip address del 10.77.0.1/32 dev lh0"],
@@ -116,15 +116,15 @@ fn overlay_traffic_never_leaves_in_the_clear_after_device_address_or_route_chang
     {
         // Without its fallback route the host leaks nothing while the tunnel's route exists. The node restores the
         // fallback before the next command.
-        for command in done {
+        for command in commands {
             host.iproute(command).unwrap();
             if command.contains("unreachable") {
                 wait_until(command, || host.iproute("ip route").unwrap().contains("unreachable 10.77.0.2"));
             }
         }
-        wait_until(done[0], || route() && is_reached(host, EAST));
+        wait_until(commands[0], || route() && is_reached(host, EAST));
         let restored = || status(&directory, "west")["counters"]["routes_restored"].as_u64().unwrap();
-        assert!(restored() > number as u64, "{done:?}: {}", restored());
+        assert!(restored() > number as u64, "{commands:?}: {}", restored());
     }
     assert!(!events(&directory, "routes-restored").is_empty());
 
@@ -135,7 +135,7 @@ fn overlay_traffic_never_leaves_in_the_clear_after_device_address_or_route_chang
     assert!(output.contains("the tunnel device lh0 is down"), "{output}");
     assert!(host.iproute(&format!("ip route get {EAST}")).is_err() && !is_reached(host, EAST));
     host.iproute("ip link set lh0 up").unwrap();
-    wait_until("the tunnel is complete again", || tunnel() == whole && is_reached(host, EAST));
+    wait_until("the tunnel is complete again", || tunnel() == complete && is_reached(host, EAST));
     let missing = events(&directory, "routes-missing");
     assert!(missing.iter().any(|e| e["device_up"] == false) && missing.last().unwrap()["device_up"] == true);
 

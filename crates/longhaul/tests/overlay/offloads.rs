@@ -91,9 +91,9 @@ fn all_data_arrives_with_any_one_offload_disabled() {
 fn tun_gso_off_disables_offloads_that_were_left_enabled() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("ip tuntap add lh0 mode tun").unwrap();
-    let left = lan.client.run(|| Tun::new("lh0", TunKind::Tun, true)).unwrap().unwrap();
-    assert!(left.offloads().tcp);
-    drop(left);
+    let tun = lan.client.run(|| Tun::new("lh0", TunKind::Tun, true)).unwrap().unwrap();
+    assert!(tun.offloads().tcp);
+    drop(tun);
     let features = lan.client.run(|| Ethtool::open().unwrap().features("lh0")).unwrap().unwrap();
     assert!(features["tx-tcp-segmentation"].active, "offload flags outlive their process");
     let members = Members::start(&lan, "queues = 1\noffload.tun_gso = false");
@@ -109,19 +109,19 @@ fn fragmentable_datagrams_larger_than_the_tunnel_mtu_arrive() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     // Cable and device have the same MTU, so the tunnel carries 68 bytes less.
     let members = Members::start_with(&lan, ["mtu = 1500", "mtu = 1500"]);
-    let there = lan.server.run(|| std::net::UdpSocket::bind((EAST, 7))).unwrap().unwrap();
-    there.set_read_timeout(Some(TIMEOUT)).unwrap();
-    let here = lan.client.run(|| {
+    let server = lan.server.run(|| std::net::UdpSocket::bind((EAST, 7))).unwrap().unwrap();
+    server.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let client = lan.client.run(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1").unwrap();
         std::net::UdpSocket::bind("0.0.0.0:0")
     });
-    let here = here.unwrap().unwrap();
+    let client = client.unwrap().unwrap();
     // The first datagram fits, the tunnel fragments the second, and the host fragments the third.
     for length in [1300, 1472, 4000] {
         let sent = Vec::from_iter((0..length).map(|i| (i * 7 % 251) as u8));
-        here.send_to(&sent, (EAST, 7)).unwrap();
+        client.send_to(&sent, (EAST, 7)).unwrap();
         let mut buffer = vec![0; 5000];
-        let length = there.recv(&mut buffer).unwrap();
+        let length = server.recv(&mut buffer).unwrap();
         assert_eq!(buffer[..length], sent);
     }
     let west = status(members.directory.path(), "west");

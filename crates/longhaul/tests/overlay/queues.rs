@@ -128,16 +128,16 @@ impl Drop for Node {
     }
 }
 
-/// Creates a node's settings, or replaces the `further` settings of the previous call.
-fn settings(directory: &Path, name: &str, address: &str, further: &str) {
+/// Creates a node's settings, or replaces the settings that the previous call added.
+fn settings(directory: &Path, name: &str, address: &str, more: &str) {
     let file = directory.join(format!("{name}.toml"));
     if !file.exists() {
         init(directory, name, address);
     }
     let text = fs::read_to_string(&file).unwrap();
-    let own: String = text.lines().filter(|l| !l.ends_with("#further")).map(|l| format!("{l}\n")).collect();
-    let further: String = further.lines().map(|l| format!("{l} #further\n")).collect();
-    fs::write(&file, further + &own).unwrap();
+    let own: String = text.lines().filter(|l| !l.ends_with("#added")).map(|l| format!("{l}\n")).collect();
+    let more: String = more.lines().map(|l| format!("{l} #added\n")).collect();
+    fs::write(&file, more + &own).unwrap();
 }
 
 #[test]
@@ -168,17 +168,17 @@ fn two_nodes_cannot_share_a_device_or_a_port() {
     settings(directory.path(), "west", "10.77.0.1", "queues = 2\nlisten = \"127.0.0.1:5460\"");
     let first = Node::start(&host, directory.path(), "west");
     assert_eq!(first.queues(directory.path(), "west"), 2);
-    for (further, refusal) in [
+    for (more, refusal) in [
         ("queues = 2\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
         ("queues = 1\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
         ("queues = 2\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
         ("device = \"lh1\"\nlisten = \"192.0.2.1:5460\"", "this host has no address 192.0.2.1"),
         ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
     ] {
-        settings(directory.path(), "east", "10.77.0.2", further);
+        settings(directory.path(), "east", "10.77.0.2", more);
         let (status, message) = Node::start(&host, directory.path(), "east").end(directory.path(), "east");
         // It is not an error of the configuration, so the unit restarts the node.
-        assert!(status == Some(1) && message.contains(refusal), "{further}: {status:?} {message}");
+        assert!(status == Some(1) && message.contains(refusal), "{more}: {status:?} {message}");
     }
     let second = Node::start(&host, directory.path(), "west");
     let (status, message) = second.wait_for_end("west", || std::thread::sleep(Duration::from_millis(20)));

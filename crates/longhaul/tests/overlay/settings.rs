@@ -92,9 +92,9 @@ fn peer_add_extends_an_existing_list() {
         let after = std::fs::read_to_string(&file).unwrap();
         assert!(before.split_whitespace().all(|token| after.contains(token.trim_end_matches(']'))), "{after}");
         // A second `peer add` is rejected, and the entry stays.
-        let again = join(directory.path(), "west", &lines);
-        assert_eq!(again.status.code(), Some(2));
-        let message = text(&again.stderr);
+        let second = join(directory.path(), "west", &lines);
+        assert_eq!(second.status.code(), Some(2));
+        let message = text(&second.stderr);
         assert!(message.contains("west.toml already lists the peer late as late; edit that entry"), "{message}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), after);
     }
@@ -165,9 +165,9 @@ fn existing_files_are_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let before = std::fs::read(directory.path().join("west.key")).unwrap();
-    let again = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
-    assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("already exists"), "{}", text(&again.stderr));
+    let second = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
+    assert_eq!(second.status.code(), Some(2));
+    assert!(text(&second.stderr).contains("already exists"), "{}", text(&second.stderr));
     assert_eq!(std::fs::read(directory.path().join("west.key")).unwrap(), before);
 }
 
@@ -207,8 +207,8 @@ fn invalid_options_of_init_are_rejected_and_leave_no_files() {
 fn a_secret_can_be_read_from_a_file_or_standard_input() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let arguments = |name: &'static str, further: &[&'static str]| {
-        [&["init", "--address", "10.77.0.1", "--config", name], further].concat()
+    let arguments = |name: &'static str, more: &[&'static str]| {
+        [&["init", "--address", "10.77.0.1", "--config", name], more].concat()
     };
     std::fs::write(path.join("secret"), "of this test alone\n").unwrap();
     assert_eq!(overlay(path, &arguments("west.toml", &["--secret-file", "secret"])).status.code(), Some(0));
@@ -221,11 +221,11 @@ fn a_secret_can_be_read_from_a_file_or_standard_input() {
         assert!(made.contains("network_secret = \"of this test alone\"\n"), "{made}");
     }
     let before = std::fs::read_dir(path).unwrap().count();
-    for (further, message) in [
+    for (more, message) in [
         (&["--secret-file", "nowhere"][..], "cannot read the secret from nowhere"),
         (&["--secret-file", "secret", "--secret", "of this test alone"], "cannot be used with"),
     ] {
-        let refused = overlay(path, &arguments("north.toml", further));
+        let refused = overlay(path, &arguments("north.toml", more));
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains(message), "{}", text(&refused.stderr));
     }
@@ -255,14 +255,14 @@ fn peer_add_follows_a_symbolic_link() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let east = init(directory.path(), "east", "10.77.0.2");
-    let (link, kept) = (directory.path().join("west.toml"), directory.path().join("kept/settings"));
+    let (link, target) = (directory.path().join("west.toml"), directory.path().join("kept/settings"));
     std::fs::create_dir(directory.path().join("kept")).unwrap();
-    std::fs::rename(&link, &kept).unwrap();
+    std::fs::rename(&link, &target).unwrap();
     std::os::unix::fs::symlink("kept/settings", &link).unwrap();
     // The key file is in the directory of the link.
     assert_eq!(join(directory.path(), "west", &east).status.code(), Some(0));
     assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("kept/settings"));
-    assert!(std::fs::read_to_string(&kept).unwrap().contains("name = \"east\""));
+    assert!(std::fs::read_to_string(&target).unwrap().contains("name = \"east\""));
     assert_eq!(std::fs::read_dir(directory.path().join("kept")).unwrap().count(), 1, "no draft remains");
 }
 
@@ -334,11 +334,11 @@ fn peer_add_rejects_an_invalid_entry_and_changes_nothing() {
     let before = std::fs::read(directory.path().join("west.toml")).unwrap();
     let thief = init(directory.path(), "thief", "10.77.0.2");
     let bad_key = east.replace("key = \"", "key = \"AAAA");
-    let again = east.replace("\"east\"", "\"orient\"");
+    let renamed = east.replace("\"east\"", "\"orient\"");
     let odd = init(directory.path(), "odd", "10.77.0.5").replace("\"odd\"", "\"a b\\nc\\u001b[31m\"");
     for (lines, message) in [
         (thief.as_str(), "the settings west.toml: 10.77.0.2/32 belongs to both"),
-        (&again, "west.toml already lists the peer orient as east"),
+        (&renamed, "west.toml already lists the peer orient as east"),
         (&odd, r#"`name` is "a b\nc\u{1b}[31m"; a member has a name of 1 to 63 bytes"#),
         (&bad_key, "no public key"),
         ("[[member]]\nkey = 7\n", "line"),
@@ -350,8 +350,8 @@ fn peer_add_rejects_an_invalid_entry_and_changes_nothing() {
         assert!(text(&refused.stderr).contains(message), "{lines}: {}", text(&refused.stderr));
         assert_eq!(std::fs::read(directory.path().join("west.toml")).unwrap(), before, "{lines}");
     }
-    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 8, "four configurations and four keys: {left:?}");
+    let remaining: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(remaining.len(), 8, "four configurations and four keys: {remaining:?}");
 }
 
 #[test]
@@ -564,8 +564,8 @@ fn a_certificate_is_signed_for_one_node_and_accepted_only_there() {
     let made = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
     let authority = text(&made.stdout);
     assert!(authority.starts_with("ca_public_key = \""), "{authority} {}", text(&made.stderr));
-    let again = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
-    assert_eq!(again.status.code(), Some(2), "an existing key is not overwritten");
+    let second = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
+    assert_eq!(second.status.code(), Some(2), "an existing key is not overwritten");
 
     let certify =
         |lines: &str| overlay_with(directory.path(), &["ca", "sign", "--key", "net.key", "--valid", "48h"], lines);

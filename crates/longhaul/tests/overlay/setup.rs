@@ -97,12 +97,12 @@ pub(crate) struct Members {
 
 impl Members {
     /// Starts both nodes, the first one with further settings, and waits until each has a route to the other.
-    pub(crate) fn start(lan: &Lan, further: &str) -> Self {
-        Self::start_with(lan, [further, ""])
+    pub(crate) fn start(lan: &Lan, more: &str) -> Self {
+        Self::start_with(lan, [more, ""])
     }
 
     /// Starts both nodes with further settings for each and waits until each has a route to the other.
-    pub(crate) fn start_with(lan: &Lan, further: [&str; 2]) -> Self {
+    pub(crate) fn start_with(lan: &Lan, more: [&str; 2]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
             |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(directory.path(), name, address)),
@@ -110,8 +110,8 @@ impl Members {
         for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
             assert_eq!(join(directory.path(), name, lines).status.code(), Some(0));
         }
-        for (name, further) in ["west", "east"].into_iter().zip(further) {
-            put_before(directory.path(), name, further);
+        for (name, more) in ["west", "east"].into_iter().zip(more) {
+            put_before(directory.path(), name, more);
         }
         Self::up(lan, directory)
     }

@@ -53,8 +53,8 @@ fn tc_shows_the_planned_configuration_and_clear_removes_it() {
     assert!(links.contains("qlen 1000"), "{links}");
     let shown = shaped.run_successfully(&["show", "--json"]);
     assert!(shown.contains("\"state\":\"installed\""), "{shown}");
-    let again = shaped.apply(&policy, &[]);
-    assert!(text(&again.stderr).contains("no change was necessary"), "{}", text(&again.stderr));
+    let second = shaped.apply(&policy, &[]);
+    assert!(text(&second.stderr).contains("no change was necessary"), "{}", text(&second.stderr));
     shaped.run_successfully(&["clear", "eth0"]);
     assert_eq!(shaped.configuration(), before);
     let remaining = fs::read_dir(shaped.directory.path().join("state/shape")).unwrap().count();
@@ -243,8 +243,8 @@ fn a_removed_configuration_is_installed_again() {
     assert!(shaped.apply(&policy, &[]).status.success());
     let planned = shaped.configuration();
     shaped.host().iproute("tc qdisc del dev eth0 root").unwrap();
-    let again = shaped.apply(&policy, &[]);
-    assert!(again.status.success(), "{}", text(&again.stderr));
+    let second = shaped.apply(&policy, &[]);
+    assert!(second.status.success(), "{}", text(&second.stderr));
     assert_eq!(shaped.configuration(), planned);
     shaped.run_successfully(&["clear", "eth0"]);
 }

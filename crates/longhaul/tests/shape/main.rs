@@ -81,15 +81,15 @@ impl Shaped {
 /// classes existed.
 fn without_numbers(line: &str) -> String {
     let mut tokens = line.split_whitespace();
-    let mut kept = Vec::new();
+    let mut stable = Vec::new();
     while let Some(token) = tokens.next() {
         if matches!(token, "refcnt" | "id" | "index" | "direct_packets_stat") {
             tokens.next();
         } else {
-            kept.push(token);
+            stable.push(token);
         }
     }
-    kept.join(" ")
+    stable.join(" ")
 }
 
 fn text(bytes: &[u8]) -> String {
