@@ -20,7 +20,7 @@ use crate::logs::LogFormat;
 use crate::model::cli::ModelOptions;
 use crate::overlay::cli::OverlayOptions;
 use crate::peer::{PeerOptions, Target};
-use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, rate, seconds_from, time};
+use crate::quantity::{NONZERO_SIZE, NONZERO_TIME_MIN, bytes, rate, seconds_from, time};
 use crate::shape::cli::ShapeOptions;
 use crate::trace::cli::TraceOptions;
 use crate::tune::cli::TuneOptions;
@@ -169,10 +169,10 @@ pub(crate) struct TestOptions {
     pub(crate) host: Target,
 
     /// Duration of the test [default: 10s].
-    #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NOT_ZERO), help_heading = "Traffic")]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NONZERO_TIME_MIN), help_heading = "Traffic")]
     pub(crate) time: Option<Duration>,
     /// Send this volume in each direction instead of --time.
-    #[arg(long, short = 'n', value_name = "BYTES", value_parser = bytes(SOME_BYTES), conflicts_with = "time",
+    #[arg(long, short = 'n', value_name = "BYTES", value_parser = bytes(NONZERO_SIZE), conflicts_with = "time",
         help_heading = "Traffic")]
     pub(crate) bytes: Option<Bytes>,
     /// Number of parallel streams in each direction.

@@ -83,7 +83,7 @@ mod tests {
             ("longhaul test -u -b 10M far", "longhaul test -u -b 10M far"),
             ("longhaul test far -u -R", "longhaul test far -u -R"),
             ("longhaul test far -uR", "longhaul test far -uR"),
-            // Invalid; the error is that of a rate.
+            // The rate is invalid, so the parser reports an error for a rate.
             ("longhaul test -u 10 far", "longhaul test --udp=10 far"),
             ("longhaul test -u 10MB/s far", "longhaul test --udp=10MB/s far"),
             // Other commands and arguments after -- stay as they are.

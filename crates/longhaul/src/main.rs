@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> ExitCode {
     match habits::hint(error) {
         // Replaces the suggestion of the parser, which is to pass the option as a value.
-        Some(hint) => output::say(&format!("error: {hint}")),
+        Some(hint) => output::print_message(&format!("error: {hint}")),
         // A closed output is not an error.
         None => drop(error.print()),
     }

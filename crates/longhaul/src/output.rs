@@ -321,17 +321,17 @@ pub(crate) fn read_tests(source: impl BufRead, name: &str) -> anyhow::Result<Vec
 /// Warns on standard error of an incomplete last line and of skipped records.
 pub(crate) fn warn_of_gaps<R: BufRead, T: Streamed>(reader: &results::Reader<R, T>, name: &str) {
     if reader.is_torn() {
-        say(&format!("{name}: the last line is incomplete and ignored; the writer was interrupted"));
+        print_message(&format!("{name}: the last line is incomplete and ignored; the writer was interrupted"));
     }
     let unknown = reader.unknown();
     if unknown > 0 {
         let records = if unknown == 1 { "1 record".to_owned() } else { format!("{unknown} records") };
         let version = env!("CARGO_PKG_VERSION");
-        say(&format!("{name}: skipped {records} of a kind unknown to longhaul {version}"));
+        print_message(&format!("{name}: skipped {records} of a kind unknown to longhaul {version}"));
     }
 }
 
 #[allow(clippy::print_stderr, reason = "messages for the user, separate from the results on standard output")]
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_message(text: &str) {
     eprintln!("{text}");
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use units::{Bytes, ParseQuantityError, Rate, nanos};
 
 /// Range of a size above zero without an upper bound, in bytes.
-pub(crate) const SOME_BYTES: RangeInclusive<u64> = 1..=u64::MAX;
+pub(crate) const NONZERO_SIZE: RangeInclusive<u64> = 1..=u64::MAX;
 
 /// Minimum of a time that must not be zero: 1 ns.
-pub(crate) const NOT_ZERO: Duration = Duration::from_nanos(1);
+pub(crate) const NONZERO_TIME_MIN: Duration = Duration::from_nanos(1);
 
 /// Parses a rate above zero.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
@@ -46,7 +46,7 @@ pub(crate) fn seconds_from(min: Duration) -> impl Fn(&str) -> Result<Duration, S
 fn at_least(min: Duration, time: Duration) -> Result<Duration, String> {
     match min {
         _ if time >= min => Ok(time),
-        NOT_ZERO => Err("the time must be above zero".to_owned()),
+        NONZERO_TIME_MIN => Err("the time must be above zero".to_owned()),
         min => Err(format!("the time must be {} or more", written(min))),
     }
 }
@@ -80,10 +80,10 @@ mod tests {
         assert_eq!(rate("0").unwrap_err(), "the rate must be 1b/s or more");
         assert_eq!(rate("10").unwrap_err(), "10 has no unit; write 10Mb/s, 10kb/s or 10b/s");
         assert_eq!(bytes(88..=32_767)("40").unwrap_err(), "the size must be 88 to 32767 bytes");
-        assert_eq!(bytes(SOME_BYTES)("0").unwrap_err(), "the size must be 1 bytes or more");
+        assert_eq!(bytes(NONZERO_SIZE)("0").unwrap_err(), "the size must be 1 bytes or more");
         assert_eq!(time("1").unwrap_err(), "1 has no unit; write 1ms or 1s");
         assert_eq!(seconds_from(10 * MS)("0").unwrap_err(), "the time must be 10ms or more");
-        assert_eq!(seconds_from(NOT_ZERO)("0").unwrap_err(), "the time must be above zero");
+        assert_eq!(seconds_from(NONZERO_TIME_MIN)("0").unwrap_err(), "the time must be above zero");
         assert_eq!(seconds_from(10 * MS)("0.5"), Ok(500 * MS));
         assert_eq!(time("0"), Ok(Duration::ZERO));
     }

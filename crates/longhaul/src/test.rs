@@ -13,10 +13,10 @@ use units::{Bytes, Instant, Rate};
 use crate::cli::TestOptions;
 use crate::history::memory::keep_test;
 use crate::omit::Omit;
-use crate::output::{Outputs, say};
+use crate::output::{Outputs, print_message};
 
 /// Exit status when the test failed or the counts of the two ends differ.
-const NEGATIVE: u8 = 1;
+const NEGATIVE_RESULT: u8 = 1;
 
 /// Default rate of a UDP stream, that of iperf3.
 const UDP_RATE: Rate = Rate::from_bps(1_000_000);
@@ -82,7 +82,7 @@ fn judge(end: &EndRecord, has_server: bool) -> ExitCode {
         Completion::Failed { .. } => false,
     };
     let agree = !has_server || end.directions.iter().all(|d| d.agreement.agree);
-    if whole && agree { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) }
+    if whole && agree { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) }
 }
 
 /// Opens the file to send or, with `--reverse`, to write.
@@ -137,7 +137,7 @@ fn rate(options: &TestOptions) -> anyhow::Result<Option<Rate>> {
         (None, bitrate) => Ok(options.pacing.or(bitrate)),
         (Some(Some(_)), Some(_)) => anyhow::bail!("--udp and --bitrate both set the rate; set it once"),
         (Some(rate), bitrate) => Ok(rate.or(bitrate).or_else(|| {
-            say(&format!(
+            print_message(&format!(
                 "longhaul: UDP at the default rate of {UDP_RATE} per stream, as in iperf3; set another rate with -u RATE or -b RATE"
             ));
             Some(UDP_RATE)

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use tempfile::NamedTempFile;
 
-use crate::output::say;
+use crate::output::print_message;
 
 /// Mode of a new file before the umask: readable by all users.
 const NEW_FILE_MODE: u32 = 0o644;
@@ -131,7 +131,7 @@ fn copy_owner_and_mode(before: &Metadata, new: &File, target: &Path) -> io::Resu
     match if is_alike { Ok(()) } else { fchown(new, Some(before.uid()), Some(before.gid())) } {
         Ok(()) => new.set_permissions(before.permissions()),
         Err(e) => {
-            say(&format!(
+            print_message(&format!(
                 "longhaul: the owner of {} is now user {} instead of user {} and group {}: {e}",
                 target.display(),
                 now.uid(),

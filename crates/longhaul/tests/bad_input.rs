@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{Serve, longhaul, path, text};
 
-fn assert_refused(arguments: &[&str], expected: &str) {
+fn assert_rejected(arguments: &[&str], expected: &str) {
     let out = longhaul().args(arguments).output().unwrap();
     let stderr = text(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{arguments:?}: {stderr}");
@@ -16,25 +16,25 @@ fn assert_refused(arguments: &[&str], expected: &str) {
 }
 
 #[test]
-fn questions_that_make_no_sense_are_refused_before_anything_is_sent() {
-    let nobody = "192.0.2.1";
-    assert_refused(&["test", nobody, "-P", "0"], "stream");
-    assert_refused(&["test", nobody, "-P", "1000"], "128");
-    assert_refused(&["test", nobody, "-l", "1"], "--block 1 is out of range: a TCP block has 16 to 16777216 bytes");
-    assert_refused(&["test", nobody, "-t", "0"], "--time");
-    assert_refused(&["test", nobody, "--dscp", "64"], "64");
-    assert_refused(&["test", nobody, "-C", "no such thing"], "congestion");
-    assert_refused(&["test", nobody, "--pacing", "10GB/s"], "bits, not bytes");
-    assert_refused(&["test", nobody, "-t", "1", "-n", "1"], "cannot be used with");
-    assert_refused(&["test", nobody, "--json", "--csv"], "standard output");
-    assert_refused(&["test", nobody, "--key-file", "/nonexistent/key"], "/nonexistent/key");
-    assert_refused(&["test", nobody, "--report", "/nonexistent/r.html"], "/nonexistent/r.html");
-    assert_refused(&["serve", "--allow", "not-a-network"], "192.0.2.0/24");
-    assert_refused(&["report", "/nonexistent/r.jsonl"], "/nonexistent/r.jsonl");
+fn invalid_options_are_rejected_before_anything_is_sent() {
+    let host = "192.0.2.1";
+    assert_rejected(&["test", host, "-P", "0"], "stream");
+    assert_rejected(&["test", host, "-P", "1000"], "128");
+    assert_rejected(&["test", host, "-l", "1"], "--block 1 is out of range: a TCP block has 16 to 16777216 bytes");
+    assert_rejected(&["test", host, "-t", "0"], "--time");
+    assert_rejected(&["test", host, "--dscp", "64"], "64");
+    assert_rejected(&["test", host, "-C", "no such thing"], "congestion");
+    assert_rejected(&["test", host, "--pacing", "10GB/s"], "bits, not bytes");
+    assert_rejected(&["test", host, "-t", "1", "-n", "1"], "cannot be used with");
+    assert_rejected(&["test", host, "--json", "--csv"], "standard output");
+    assert_rejected(&["test", host, "--key-file", "/nonexistent/key"], "/nonexistent/key");
+    assert_rejected(&["test", host, "--report", "/nonexistent/r.html"], "/nonexistent/r.html");
+    assert_rejected(&["serve", "--allow", "not-a-network"], "192.0.2.0/24");
+    assert_rejected(&["report", "/nonexistent/r.jsonl"], "/nonexistent/r.jsonl");
 }
 
 #[test]
-fn a_rate_or_a_time_without_a_unit_is_refused_with_what_could_be_meant() {
+fn a_rate_or_time_without_a_unit_is_rejected_with_suggestions() {
     let times = "100 has no unit; write 100ms or 100s";
     let rates = "100 has no unit; write 100Mb/s, 100kb/s or 100b/s";
     for (arguments, option, expected) in [
@@ -58,14 +58,14 @@ fn a_rate_or_a_time_without_a_unit_is_refused_with_what_could_be_meant() {
         (&["history", "--since", "100"], "--since", times),
         (&["overlay", "ca", "sign", "--key", "k", "--valid", "100"], "--valid", times),
     ] {
-        assert_refused(arguments, option);
-        assert_refused(arguments, expected);
+        assert_rejected(arguments, option);
+        assert_rejected(arguments, expected);
     }
 }
 
 #[test]
-fn numbers_out_of_range_are_refused_with_option_and_range() {
-    let nobody = "192.0.2.1";
+fn numbers_out_of_range_are_rejected_with_option_and_range() {
+    let host = "192.0.2.1";
     for (option, value, expected) in [
         ("--pacing", "0", "1b/s or more"),
         ("--pacing", "100000000000000000Tb/s", "out of range"),
@@ -83,27 +83,27 @@ fn numbers_out_of_range_are_refused_with_option_and_range() {
         ("--block", "17MB", "16 to 16777216 bytes"),
         ("--port", "0", "1..=65535"),
     ] {
-        let arguments = ["test", nobody, option, value];
-        assert_refused(&arguments, option);
-        assert_refused(&arguments, expected);
+        let arguments = ["test", host, option, value];
+        assert_rejected(&arguments, option);
+        assert_rejected(&arguments, expected);
     }
     for (arguments, option) in [
-        (&["estimate", nobody, "--budget", "0"][..], "--budget"),
-        (&["estimate", nobody, "--time", "0"], "--time"),
-        (&["choose", nobody, "192.0.2.2", "--budget", "0"], "--budget"),
+        (&["estimate", host, "--budget", "0"][..], "--budget"),
+        (&["estimate", host, "--time", "0"], "--time"),
+        (&["choose", host, "192.0.2.2", "--budget", "0"], "--budget"),
         (&["lab", "path", "--rate", "0", "--", "true"], "--rate"),
         (&["tune", "check", "--rate", "0"], "--rate"),
         (&["tune", "check", "--rtt", "11s"], "--rtt"),
-        (&["tune", "verify", nobody, "-P", "0"], "--streams"),
+        (&["tune", "verify", host, "-P", "0"], "--streams"),
     ] {
-        assert_refused(arguments, option);
+        assert_rejected(arguments, option);
     }
 }
 
 #[test]
-fn a_host_that_is_not_there_is_named() {
+fn an_unreachable_host_is_named() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    // Neither is anybody there, nor does it matter where the port stands.
+    // Nothing listens on this port; it may be given by an option or with the host.
     let with_port = format!("127.0.0.1:{port}");
     for arguments in [
         &["test", "127.0.0.1", "-p", &port][..],
@@ -112,13 +112,13 @@ fn a_host_that_is_not_there_is_named() {
         &["choose", &with_port, &format!("{with_port}@127.0.0.2")],
         &["tune", "verify", &with_port],
     ] {
-        assert_refused(arguments, &format!("connecting to 127.0.0.1:{port}"));
-        assert_refused(arguments, "is `longhaul serve` running there");
+        assert_rejected(arguments, &format!("connecting to 127.0.0.1:{port}"));
+        assert_rejected(arguments, "is `longhaul serve` running there");
     }
-    assert_refused(&["test", "[::1]:0"], "port `0` is out of range (1-65535)");
-    assert_refused(&["test", "[far]:5003"], "not an IPv6 address");
-    assert_refused(&["test", "no-such-host.invalid"], "no-such-host.invalid");
-    assert_refused(&["test", "no-such-host.invalid"], "is the name right?");
+    assert_rejected(&["test", "[::1]:0"], "port `0` is out of range (1-65535)");
+    assert_rejected(&["test", "[far]:5003"], "not an IPv6 address");
+    assert_rejected(&["test", "no-such-host.invalid"], "no-such-host.invalid");
+    assert_rejected(&["test", "no-such-host.invalid"], "is the name right?");
 }
 
 #[test]
@@ -129,12 +129,12 @@ fn a_peer_with_another_protocol_is_reported() {
         let (mut s, _) = listener.accept().unwrap();
         std::io::Write::write_all(&mut s, b"SSH-2.0-OpenSSH_9.2p1\r\n").unwrap();
     });
-    assert_refused(&["test", "127.0.0.1", "-p", &port], "not a longhaul or thrulay server");
+    assert_rejected(&["test", "127.0.0.1", "-p", &port], "not a longhaul or thrulay server");
     other.join().unwrap();
 }
 
 #[test]
-fn files_that_are_no_results_are_named_with_their_line() {
+fn files_without_valid_records_are_rejected_with_line_numbers() {
     let directory = tempfile::tempdir().unwrap();
     for (name, content, expected) in [
         ("empty.jsonl", "", "no records"),
@@ -146,7 +146,7 @@ fn files_that_are_no_results_are_named_with_their_line() {
     ] {
         let file = path(directory.path(), name);
         std::fs::write(&file, content).unwrap();
-        assert_refused(&["report", &file, "-o", &path(directory.path(), "out.html")], expected);
+        assert_rejected(&["report", &file, "-o", &path(directory.path(), "out.html")], expected);
         assert!(!directory.path().join("out.html").exists());
     }
 }
@@ -165,16 +165,16 @@ fn wrong_missing_and_short_keys_have_different_errors() {
     let serve = Serve::start(&["--key-file", &right]);
     let port = serve.port.to_string();
     let test = ["test", "127.0.0.1", "-p", &port, "-t", "0.2", "-C", "reno"];
-    assert_refused(&test, "--key-file");
-    assert_refused(&[&test[..], &["--key-file", &wrong]].concat(), "does not hold the same pre-shared key");
-    assert_refused(&[&test[..], &["--key-file", &key("short", "abc")]].concat(), "16");
+    assert_rejected(&test, "--key-file");
+    assert_rejected(&[&test[..], &["--key-file", &wrong]].concat(), "does not hold the same pre-shared key");
+    assert_rejected(&[&test[..], &["--key-file", &key("short", "abc")]].concat(), "16");
     let out = serve.test(&["-t", "0.2", "-C", "reno", "--key-file", &right]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    // Others may read or write it: no secret.
+    // A key file that other users may read or write is rejected.
     for mode in [0o644, 0o602] {
         set_mode(&right, mode);
-        assert_refused(&[&test[..], &["--key-file", &right]].concat(), "chmod 600");
-        assert_refused(&["serve", "-B", "127.0.0.1", "--port", "0", "--key-file", &right], "chmod 600");
+        assert_rejected(&[&test[..], &["--key-file", &right]].concat(), "chmod 600");
+        assert_rejected(&["serve", "-B", "127.0.0.1", "--port", "0", "--key-file", &right], "chmod 600");
     }
 }
 
@@ -185,13 +185,13 @@ fn set_mode(file: &str, mode: u32) {
 #[test]
 fn a_link_local_address_needs_its_device() {
     let hint = "fe80::1%eth0";
-    assert_refused(&["serve", "-B", "fe80::1", "--port", "0"], hint);
-    assert_refused(&["test", "192.0.2.1", "-B", "fe80::1"], hint);
-    assert_refused(&["estimate", "192.0.2.1", "-B", "fe80::1"], hint);
-    assert_refused(&["choose", "192.0.2.1@fe80::1", "192.0.2.2"], hint);
-    assert_refused(&["test", "fe80::1"], hint);
-    assert_refused(&["test", "[fe80::1]:5004"], hint);
-    assert_refused(&["serve", "-B", "fe80::1%no-such-device", "--port", "0"], "no-such-device");
+    assert_rejected(&["serve", "-B", "fe80::1", "--port", "0"], hint);
+    assert_rejected(&["test", "192.0.2.1", "-B", "fe80::1"], hint);
+    assert_rejected(&["estimate", "192.0.2.1", "-B", "fe80::1"], hint);
+    assert_rejected(&["choose", "192.0.2.1@fe80::1", "192.0.2.2"], hint);
+    assert_rejected(&["test", "fe80::1"], hint);
+    assert_rejected(&["test", "[fe80::1]:5004"], hint);
+    assert_rejected(&["serve", "-B", "fe80::1%no-such-device", "--port", "0"], "no-such-device");
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn a_full_device_is_reported_and_the_test_still_ends() {
     assert_eq!(out.status.code(), Some(2));
     let stderr = text(&out.stderr);
     assert!(stderr.contains("/dev/full") && stderr.contains("No space left"), "{stderr}");
-    assert!(text(&out.stdout).contains("goodput"), "the other outputs are whole");
+    assert!(text(&out.stdout).contains("goodput"), "the other outputs are complete");
 }
 
 #[test]
-fn a_disk_too_small_for_the_report_leaves_no_half_report() {
+fn a_full_disk_leaves_no_partial_report() {
     let directory = tempfile::tempdir().unwrap();
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
@@ -231,20 +231,20 @@ fn a_disk_too_small_for_the_report_leaves_no_half_report() {
     let serve = Serve::start(&[]);
     let page = path(directory.path(), "r.html");
     let out = serve.test(&["-t", "0.3", "-i", "0.1", "-C", "reno", "--report", &page]);
-    let left = std::fs::read_dir(directory.path()).unwrap().count();
+    let remaining = std::fs::read_dir(directory.path()).unwrap().count();
     let unmounted = Command::new("umount").arg(directory.path()).status().unwrap();
     assert!(unmounted.success());
     assert_eq!(out.status.code(), Some(2));
     let stderr = text(&out.stderr);
     assert!(stderr.contains("r.html") && stderr.contains("No space left"), "{stderr}");
-    assert_eq!(left, 0, "the unfinished page is gone");
+    assert_eq!(remaining, 0, "no partial page remains");
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_test_quietly() {
+fn a_closed_pipe_ends_the_test_without_an_error() {
     let serve = Serve::start(&[]);
     let port = serve.port.to_string();
-    let begin = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let out = Command::new("sh")
         .arg("-c")
         .arg(format!(
@@ -255,6 +255,6 @@ fn a_reader_that_leaves_ends_the_test_quietly() {
         .unwrap();
     assert!(text(&out.stdout).starts_with("{\"record\":\"start\""), "{}", text(&out.stdout));
     assert!(text(&out.stderr).is_empty(), "{}", text(&out.stderr));
-    // Far below the 30 s of the test, far above what the end of a load takes.
-    assert!(begin.elapsed().as_secs() < 20);
+    // The limit is far below the 30 s of the test, and far above the time that its end takes.
+    assert!(start.elapsed().as_secs() < 20);
 }

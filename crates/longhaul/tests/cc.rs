@@ -24,17 +24,18 @@ fn controls(output: &Output) -> Vec<CcControl> {
     records.filter_map(|r| if let CcRecord::Control(c) = r { Some(c) } else { None }).collect()
 }
 
-/// Names specific to this process, unloaded at the end; `None`, with a note, without root.
-struct Own(Vec<String>);
+/// Names of controls that are unique to this process; the controls are unloaded when dropped.
+struct OwnControls(Vec<String>);
 
-impl Own {
+impl OwnControls {
+    /// Returns `None`, with a note, without root.
     fn new(test: char, families: &[&str]) -> Option<Self> {
         or_skip(kernel::new_namespace())?;
         Some(Self(families.iter().map(|f| format!("{f}_{}{test}", std::process::id())).collect()))
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnControls {
     fn drop(&mut self) {
         for name in self.0.iter().filter(|n| has(n)) {
             let _ = cc(&["unload", name]);
@@ -44,7 +45,7 @@ impl Drop for Own {
 
 #[test]
 fn a_loaded_control_is_listed_with_its_parameters_until_it_is_unloaded() {
-    let Some(own) = Own::new('a', &["fast", "htcp"]) else { return };
+    let Some(own) = OwnControls::new('a', &["fast", "htcp"]) else { return };
     let [fast, htcp] = own.0.as_slice() else { panic!() };
     let loaded = cc(&["load", fast, "--param", "alpha=200", "--param", "gamma=0.25"]);
     assert!(loaded.status.success(), "{}", text(&loaded.stderr));
@@ -67,13 +68,13 @@ fn a_loaded_control_is_listed_with_its_parameters_until_it_is_unloaded() {
     assert!(text(&twice.stderr).contains("is loaded already"), "{}", text(&twice.stderr));
     assert!(cc(&["unload", fast, htcp]).status.success());
     assert!(!has(fast) && !has(htcp));
-    let gone = cc(&["unload", fast]);
-    assert!(gone.status.code() == Some(2) && text(&gone.stderr).contains("longhaul has loaded no fast"));
+    let second = cc(&["unload", fast]);
+    assert!(second.status.code() == Some(2) && text(&second.stderr).contains("longhaul has loaded no fast"));
 }
 
 #[test]
 fn invalid_arguments_are_reported_and_nothing_is_loaded() {
-    let Some(own) = Own::new('b', &["fast", "htcp"]) else { return };
+    let Some(own) = OwnControls::new('b', &["fast", "htcp"]) else { return };
     let [fast, htcp] = own.0.as_slice() else { panic!() };
     for (arguments, message) in [
         (vec!["load", "cubic_x"], "use fast or htcp"),
@@ -89,11 +90,11 @@ fn invalid_arguments_are_reported_and_nothing_is_loaded() {
         let error = text(&refused.stderr);
         assert!(refused.status.code() == Some(2) && error.contains(message), "{arguments:?}: {error}");
     }
-    assert!(!has(fast) && !has(htcp), "the wrong parameter of one kept all from being loaded");
+    assert!(!has(fast) && !has(htcp), "no control is loaded if the parameter of one is invalid");
 }
 
-/// Loads one as `ip netns exec` has it: in a mount namespace that ends with the loader, with a /sys of its own.
-fn load_in_a_namespace_that_ends(name: &str) {
+/// Loads a control in a mount namespace that ends with the loader and has its own /sys, as under `ip netns exec`.
+fn load_in_ended_namespace(name: &str) {
     let mut unshare = Command::new("unshare");
     unshare.args([
         "--mount",
@@ -106,11 +107,11 @@ fn load_in_a_namespace_that_ends(name: &str) {
 }
 
 #[test]
-fn one_loaded_in_a_mount_namespace_that_is_gone_is_listed_and_unloaded() {
-    let Some(own) = Own::new('m', &["fast"]) else { return };
+fn a_control_loaded_in_an_ended_mount_namespace_is_listed_and_unloaded() {
+    let Some(own) = OwnControls::new('m', &["fast"]) else { return };
     let [fast] = own.0.as_slice() else { panic!() };
-    load_in_a_namespace_that_ends(fast);
-    assert!(has(fast), "the registration is the whole host's");
+    load_in_ended_namespace(fast);
+    assert!(has(fast), "the registration belongs to the whole host");
     let listed = controls(&cc(&["list", "--json"]));
     let found = listed.iter().find(|c| c.name == *fast).unwrap();
     assert_eq!(found.origin, CcOrigin::Longhaul);
@@ -124,22 +125,26 @@ fn one_loaded_in_a_mount_namespace_that_is_gone_is_listed_and_unloaded() {
 }
 
 #[test]
-fn gc_unloads_what_a_lab_that_is_gone_loaded_in_a_mount_namespace_of_its_own() {
-    if Own::new('g', &[]).is_none() {
+fn gc_unloads_the_control_of_an_ended_lab() {
+    if OwnControls::new('g', &[]).is_none() {
         return;
     }
     let mut ended = Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     // Named like the control of a lab, by the lab's process number.
-    let (gone, here) = (format!("fast_{}_0", ended.id()), format!("fast_{}_0", std::process::id()));
-    let _own = Own(vec![gone.clone(), here.clone()]);
-    load_in_a_namespace_that_ends(&gone);
-    load_in_a_namespace_that_ends(&here);
+    let (ended_control, running_control) = (format!("fast_{}_0", ended.id()), format!("fast_{}_0", std::process::id()));
+    let _own = OwnControls(vec![ended_control.clone(), running_control.clone()]);
+    load_in_ended_namespace(&ended_control);
+    load_in_ended_namespace(&running_control);
     let state = tempfile::tempdir().unwrap();
     let gc = longhaul().args(["lab", "gc"]).env("LONGHAUL_STATE", state.path()).output().unwrap();
     assert!(gc.status.success(), "{}", text(&gc.stderr));
-    assert!(text(&gc.stdout).contains(&format!("unloaded the congestion control {gone}\n")), "{}", text(&gc.stdout));
-    assert!(!has(&gone) && has(&here), "that of a process that runs stays");
+    assert!(
+        text(&gc.stdout).contains(&format!("unloaded the congestion control {ended_control}\n")),
+        "{}",
+        text(&gc.stdout)
+    );
+    assert!(!has(&ended_control) && has(&running_control), "the control of a running process stays");
     // It can be unloaded by its name.
-    assert!(cc(&["unload", &here]).status.success() && !has(&here));
+    assert!(cc(&["unload", &running_control]).status.success() && !has(&running_control));
 }

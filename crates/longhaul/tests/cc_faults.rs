@@ -22,12 +22,12 @@ use testbed::{Ended, kill_at_call, or_skip};
 const SIGKILL: i32 = 9;
 
 /// Directory of the pins of loaded controls.
-const FOLDER: &str = "/sys/fs/bpf/longhaul/congestion";
+const PINS_DIRECTORY: &str = "/sys/fs/bpf/longhaul/congestion";
 
-/// One test at a time: the kernel's programs are counted.
+/// Serializes the tests, because they count the BPF programs in the kernel.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// `None`, with a note, without root.
+/// Waits for the other tests of this file; returns `None`, with a note, without root.
 fn turn() -> Option<MutexGuard<'static, ()>> {
     or_skip(kernel::new_namespace())?;
     Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
@@ -37,7 +37,7 @@ fn cc(arguments: &[&str]) -> Output {
     longhaul().arg("cc").args(arguments).output().unwrap()
 }
 
-fn done(arguments: &[&str]) {
+fn run_cc(arguments: &[&str]) {
     let output = cc(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
 }
@@ -60,16 +60,16 @@ fn programs_of_fast() -> BTreeSet<u32> {
     all.filter(|p| p.name.as_encoded_bytes().starts_with(b"fast_")).map(|p| p.id).collect()
 }
 
-/// Name specific to this process, unloaded at the end.
-struct Own(String);
+/// Name of a control that is unique to this process; the control is unloaded when dropped.
+struct OwnControl(String);
 
-impl Own {
+impl OwnControl {
     fn new(test: char) -> Self {
         Self(format!("fast_{}{test}", std::process::id()))
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnControl {
     fn drop(&mut self) {
         let _ = cc(&["unload", &self.0]);
     }
@@ -84,7 +84,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn begin(control: &str) -> Self {
+    fn start(control: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         SockRef::from(&stream).set_tcp_congestion(control.as_bytes()).unwrap();
@@ -115,20 +115,20 @@ impl Flow {
     }
 }
 
-/// A call of the main thread that comes before any that could change something: the program has been loaded and has
-/// read its arguments long after.
-const FIRST: usize = 40;
+/// First system call of the main thread at which the loader is killed. Loading the program and parsing its arguments
+/// take more calls than this, so nothing can have changed before it.
+const FIRST_CALL: usize = 40;
 
 #[test]
-fn a_loader_killed_at_any_call_leaves_nothing_that_is_not_listed_and_the_next_one_takes_over() {
+fn remains_of_a_loader_killed_at_any_call_are_listed_and_can_be_cleaned_up() {
     let Some(_turn) = turn() else { return };
-    let (used, killed) = (Own::new('u'), Own::new('k'));
-    done(&["load", &used.0]);
-    let flow = Flow::begin(&used.0);
+    let (used, killed) = (OwnControl::new('u'), OwnControl::new('k'));
+    run_cc(&["load", &used.0]);
+    let flow = Flow::start(&used.0);
     let others = programs_of_fast();
-    let pins = Path::new(FOLDER).join(&killed.0);
-    let (mut without, mut unfinished, mut loaded) = (0, 0, 0);
-    for call in FIRST.. {
+    let pins = Path::new(PINS_DIRECTORY).join(&killed.0);
+    let (mut unpinned, mut unfinished, mut loaded) = (0, 0, 0);
+    for call in FIRST_CALL.. {
         let ended = kill_at_call(longhaul().args(["cc", "load", &killed.0]), call).unwrap();
         let known = listed(&killed.0);
         assert_eq!(has(&killed.0), known.as_ref().is_some_and(|c| c.available), "killed at call {call}: {known:?}");
@@ -138,40 +138,40 @@ fn a_loader_killed_at_any_call_leaves_nothing_that_is_not_listed_and_the_next_on
             break;
         }
         match known {
-            None => without += 1,
+            None => unpinned += 1,
             Some(c) if c.available => {
                 loaded += 1;
-                let flow = Flow::begin(&killed.0);
-                done(&["unload", &killed.0]);
+                let flow = Flow::start(&killed.0);
+                run_cc(&["unload", &killed.0]);
                 flow.end(&killed.0);
             }
             Some(_) => {
                 unfinished += 1;
-                // Either command resolves it.
+                // Both `load` and `unload` clean up an unfinished load.
                 if unfinished % 2 == 0 {
-                    done(&["load", &killed.0]);
+                    run_cc(&["load", &killed.0]);
                 }
-                done(&["unload", &killed.0]);
+                run_cc(&["unload", &killed.0]);
             }
         }
         assert!(!pins.exists() && !has(&killed.0), "killed at call {call}");
     }
-    done(&["unload", &killed.0]);
+    run_cc(&["unload", &killed.0]);
     flow.end(&used.0);
     println!(
-        "killed at {without} calls before the first pin, at {unfinished} before the registration, at {loaded} after"
+        "killed at {unpinned} calls before the first pin, at {unfinished} before the registration, at {loaded} after"
     );
-    assert!(without > 10 && unfinished > 2 && loaded > 2, "{without} {unfinished} {loaded}");
-    let begin = Instant::now();
-    // With the last connections they go, a grace period later.
+    assert!(unpinned > 10 && unfinished > 2 && loaded > 2, "{unpinned} {unfinished} {loaded}");
+    let start = Instant::now();
+    // The kernel frees the programs one RCU grace period after the end of the last connection.
     while !programs_of_fast().is_subset(&others) {
-        assert!(begin.elapsed() < Duration::from_secs(30), "programs are left");
+        assert!(start.elapsed() < Duration::from_secs(30), "programs of the killed loader remain");
         kernel::sleep_for(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn a_killed_tracer_does_not_touch_the_transfer_that_it_watches() {
+fn a_killed_tracer_does_not_disturb_the_traced_transfer() {
     let Some(_turn) = turn() else { return };
     let serve = Serve::start(&[]);
     let directory = tempfile::tempdir().unwrap();
@@ -181,23 +181,23 @@ fn a_killed_tracer_does_not_touch_the_transfer_that_it_watches() {
     command.arg(format!("--json={}", json.display())).stdout(Stdio::null()).stderr(Stdio::null());
     let mut tracer = command.spawn().unwrap();
     let killer = thread::spawn(move || {
-        // In the middle: after the report of the transfer.
-        let told = || std::fs::read_to_string(&json).is_ok_and(|t| t.matches("\"sample\"").count() > 100);
-        let begin = Instant::now();
-        while !told() && begin.elapsed() < Duration::from_secs(30) {
+        // The kill happens during the transfer: 100 samples have been recorded.
+        let has_samples = || std::fs::read_to_string(&json).is_ok_and(|t| t.matches("\"sample\"").count() > 100);
+        let start = Instant::now();
+        while !has_samples() && start.elapsed() < Duration::from_secs(30) {
             kernel::sleep_for(Duration::from_millis(5));
         }
-        let seen = told();
+        let has_recorded = has_samples();
         kernel::signal_group(&tracer, SIGKILL).unwrap();
         tracer.wait().unwrap();
-        seen
+        has_recorded
     });
     let tested = serve.test(&["-t", "3", "--json"]);
-    assert!(killer.join().unwrap(), "the tracer saw the transfer");
+    assert!(killer.join().unwrap(), "the tracer must have recorded the transfer");
     assert!(tested.status.success(), "{}", text(&tested.stderr));
 }
 
-/// Runs the binary where the kernel's description of its types is hidden.
+/// Runs the binary in a mount namespace that hides the kernel's BTF.
 fn without_btf(arguments: &[&str]) -> Output {
     let empty = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");
@@ -209,7 +209,7 @@ fn without_btf(arguments: &[&str]) -> Output {
 #[test]
 fn a_kernel_without_btf_is_distinguished_from_a_missing_privilege() {
     let Some(_turn) = turn() else { return };
-    let own = Own::new('b');
+    let own = OwnControl::new('b');
     for arguments in [&["cc", "load", &own.0][..], &["trace", "--source", "bpf", "--time", "1s"]] {
         let refused = without_btf(arguments);
         let message = text(&refused.stderr);
@@ -220,8 +220,8 @@ fn a_kernel_without_btf_is_distinguished_from_a_missing_privilege() {
         );
         assert!(!message.contains("CAP_BPF"), "{arguments:?}: {message}");
     }
-    assert!(!has(&own.0) && listed(&own.0).is_none(), "nothing is left behind");
-    // What takes no BTF works.
+    assert!(!has(&own.0) && listed(&own.0).is_none(), "the failed load must leave nothing");
+    // Commands that need no BTF work.
     assert!(without_btf(&["cc", "list"]).status.success());
     let traced = without_btf(&["trace", "--lines", "--time", "100ms"]);
     let message = text(&traced.stderr);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Serve, longhaul};
 
 #[allow(clippy::zombie_processes, reason = "`reap` waits for it, and takes its usage")]
-/// Largest resident set in bytes of a test over loopback.
+/// Returns the largest resident set of a test over loopback, in bytes.
 fn peak_resident(serve: &Serve, arguments: &[&str]) -> u64 {
     let port = serve.port.to_string();
     let child = longhaul()
@@ -30,15 +30,15 @@ fn peak_resident(serve: &Serve, arguments: &[&str]) -> u64 {
 }
 
 #[test]
-fn a_stream_takes_a_fifth_of_a_megabyte_at_most() {
+fn a_stream_uses_at_most_200_kb_of_memory() {
     let serve = Serve::start(&[]);
     let one = peak_resident(&serve, &["-t", "2"]);
-    // The pages of the program itself are counted, too; those of a debug build are more.
-    assert!(one < 40_000_000, "one stream takes {one} bytes");
+    // The pages of the program itself are included; a debug build has more of them.
+    assert!(one < 40_000_000, "a test with one stream uses {one} bytes");
     for direction in ["--reverse", "--bidir"] {
         let many = peak_resident(&serve, &["-t", "2", "-P", "128", direction]);
         let streams = if direction == "--bidir" { 255 } else { 127 };
         let each = many.saturating_sub(one) / streams;
-        assert!(each < 200_000, "{each} bytes a stream with {direction}");
+        assert!(each < 200_000, "{each} bytes per stream with {direction}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::{longhaul, text};
 
-/// Compares with the committed text; `LONGHAUL_BLESS=1 cargo test` rewrites it.
+/// Compares a text with the committed one; `LONGHAUL_BLESS=1 cargo test` rewrites it.
 fn assert_committed(name: &str, made: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help").join(name);
     if std::env::var_os("LONGHAUL_BLESS").is_some() {
@@ -79,7 +79,7 @@ fn the_help_matches_the_reviewed_snapshots() {
 }
 
 #[test]
-fn man_pages_of_files_have_all_that_the_reference_has() {
+fn man_pages_of_file_formats_have_all_keys_of_the_reference() {
     let directory = tempfile::tempdir().unwrap();
     let out = longhaul().args(["generate", "man"]).arg(directory.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -93,7 +93,7 @@ fn man_pages_of_files_have_all_that_the_reference_has() {
         let reference = std::fs::read_to_string(docs.join(page)).unwrap();
         // Keys are the code in the first column of a table.
         let first = |line: &str| line.strip_prefix("| `").and_then(|rest| rest.split('`').next()).map(str::to_owned);
-        // Code that starts with a backtick is not a key.
+        // A code span that starts with a backtick is not a key.
         let keys: Vec<String> = reference.lines().filter_map(first).filter(|key| !key.is_empty()).collect();
         assert!(keys.len() > keys_min, "{page}: {}", keys.len());
         for key in keys {
@@ -103,12 +103,12 @@ fn man_pages_of_files_have_all_that_the_reference_has() {
             let heading = heading.replace('`', "").to_uppercase();
             assert!(man.contains(&heading), "{heading} of {page}");
         }
-        assert!(!man.contains("](") && !man.contains("**"), "{name} has marks of Markdown");
+        assert!(!man.contains("](") && !man.contains("**"), "{name} has Markdown syntax");
     }
 }
 
 #[test]
-fn man_pages_and_completions_know_every_option() {
+fn man_pages_and_completions_have_every_option() {
     let directory = tempfile::tempdir().unwrap();
     for what in ["man", "completions"] {
         let out = longhaul().args(["generate", what]).arg(directory.path()).output().unwrap();

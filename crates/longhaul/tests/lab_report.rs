@@ -15,7 +15,7 @@ const RUN_END: &str = r#"{"record":"run_end","run":0,"verdict":{"state":"valid"}
 const SUMMARY: &str =
     r#"{"record":"summary","verdict":{"state":"valid"},"runs":1,"valid_runs":1,"interrupted":false,"points":[]}"#;
 
-fn whole() -> String {
+fn complete_records() -> String {
     format!("\n{EXPERIMENT}\n{RUN}\n{ENGINE}\n{RUN_END}\n{SUMMARY}\n")
 }
 
@@ -33,7 +33,7 @@ fn report(files: &[&str], page: &str) -> Output {
 fn records_of_an_experiment_become_its_page() {
     let directory = tempfile::tempdir().unwrap();
     let page = path(directory.path(), "lab.html");
-    let out = report(&[&write(directory.path(), "records.jsonl", &whole())], &page);
+    let out = report(&[&write(directory.path(), "records.jsonl", &complete_records())], &page);
     assert!(out.status.success() && out.stderr.is_empty(), "{}", text(&out.stderr));
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.contains("<title>two &lt;links&gt;</title>") && html.contains("banner valid"));
@@ -44,7 +44,7 @@ fn records_of_an_experiment_become_its_page() {
 fn standard_input_may_be_an_experiment() {
     let directory = tempfile::tempdir().unwrap();
     let page = path(directory.path(), "lab.html");
-    let source = std::fs::File::open(write(directory.path(), "records.jsonl", &whole())).unwrap();
+    let source = std::fs::File::open(write(directory.path(), "records.jsonl", &complete_records())).unwrap();
     let out =
         longhaul().args(["report", "-", "--title", "mine", "-o", &page]).stdin(Stdio::from(source)).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -73,7 +73,10 @@ fn several_experiments_are_compared_in_one_table() {
     let page = path(directory.path(), "lab.html");
     let variant = directory.path().join("half");
     std::fs::create_dir(&variant).unwrap();
-    let (first, second) = (write(directory.path(), "full.jsonl", &whole()), write(&variant, "records.jsonl", &whole()));
+    let (first, second) = (
+        write(directory.path(), "full.jsonl", &complete_records()),
+        write(&variant, "records.jsonl", &complete_records()),
+    );
     let out = report(&[&first, &second], &page);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let page = std::fs::read_to_string(&page).unwrap();
@@ -85,7 +88,7 @@ fn several_experiments_are_compared_in_one_table() {
 fn files_without_a_common_page_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let page = path(directory.path(), "lab.html");
-    let (lab, test) = (write(directory.path(), "lab.jsonl", &whole()), path(directory.path(), "test.jsonl"));
+    let (lab, test) = (write(directory.path(), "lab.jsonl", &complete_records()), path(directory.path(), "test.jsonl"));
     let measured = Serve::start(&[]).test(&["-t", "0.3", "-i", "0.1", "-C", "reno", &format!("--json={test}")]);
     assert!(measured.status.success(), "{}", text(&measured.stderr));
     let cut = write(directory.path(), "cut.jsonl", &format!("{RUN}\n{ENGINE}\n"));

@@ -43,7 +43,7 @@ fn entries(history: &Path) -> Vec<Entry> {
 
 #[test]
 fn an_estimate_is_stored_and_the_next_one_starts_with_the_expectation() {
-    // A link that is slower than its sender: what only the sender bounds is not kept.
+    // The link is slower than its sender, because a result that the sender limits is not stored.
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("tc qdisc add dev eth0 root tbf rate 10mbit burst 3000 limit 200000").unwrap();
     let server = Served::start(&lan.server, server_options(lan.server_ip())).unwrap();
@@ -53,28 +53,32 @@ fn an_estimate_is_stored_and_the_next_one_starts_with_the_expectation() {
     let run = || lan.client.run(|| run(&history, server.port(), &arguments)).unwrap();
     let first = run();
     assert!(expected(&first.stdout).is_empty());
-    let kept = entries(&history);
-    let [adr] = kept.as_slice() else { panic!("{kept:?}") };
+    let stored = entries(&history);
+    let [adr] = stored.as_slice() else { panic!("{stored:?}") };
     assert_eq!(
         (adr.method.as_str(), adr.source, adr.host.as_str()),
         ("short-adr", HistorySource::Estimate, host.as_str())
     );
     assert_eq!((adr.quantity, adr.bytes), (Quantity::AsymptoticDispersion, 2 * 15 * 1428));
-    // A capacity, as another method would have left it: one value is its own forecast.
+    // A stored capacity of another method: a single value is its own forecast.
     let capacity = Entry { quantity: Quantity::Capacity, rate_bps: 93_000_000, ..adr.clone() };
     Archive::open(&history).unwrap().add(&[capacity]).unwrap();
-    let again = expected(&run().stdout);
-    assert_eq!((again.len(), again[0].rate_bps, again[0].samples), (1, 93_000_000, 1), "{again:?}");
+    let expectations = expected(&run().stdout);
+    assert_eq!(
+        (expectations.len(), expectations[0].rate_bps, expectations[0].samples),
+        (1, 93_000_000, 1),
+        "{expectations:?}"
+    );
 }
 
 #[test]
-fn a_transfer_is_kept_and_counts_in_the_next_prediction() {
+fn a_transfer_is_stored_and_used_in_the_next_prediction() {
     let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
     let history = directory.path().join("history.sqlite");
     let test = ["test", "127.0.0.1", "-t", "3.2s", "-C", "cubic", "--format", "text"];
     run(&history, server.port, &test);
-    let kept = entries(&history);
-    let [transfer] = kept.as_slice() else { panic!("{kept:?}") };
+    let stored = entries(&history);
+    let [transfer] = stored.as_slice() else { panic!("{stored:?}") };
     assert_eq!((transfer.method.as_str(), transfer.quantity), ("cubic", Quantity::BulkTransferCapacity));
     let output = run(&history, server.port, &["estimate", "127.0.0.1", "-m", "short-adr", "--json"]);
     let before = expected(&output.stdout);
@@ -82,23 +86,23 @@ fn a_transfer_is_kept_and_counts_in_the_next_prediction() {
 }
 
 #[test]
-fn a_transfer_that_is_a_method_of_estimate_is_kept_as_one() {
+fn a_transfer_by_estimate_is_stored_as_a_test() {
     let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
     let history = directory.path().join("history.sqlite");
     let tcp = ["estimate", "127.0.0.1", "-m", "tcp", "--time", "3.2s", "--json"];
     let message = text(&run(&history, server.port, &tcp).stdout);
-    let told = message.lines().find_map(|l| match serde_json::from_str(l).unwrap() {
+    let estimate = message.lines().find_map(|l| match serde_json::from_str(l).unwrap() {
         EstimateRecord::Estimate(e) => Some(e),
         _ => None,
     });
-    let told = told.unwrap();
-    // Nothing else was asked for, so that it is the kernel's own.
+    let estimate = estimate.unwrap();
+    // Without an option, the congestion control is the kernel's default.
     let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
-    assert_eq!(told.congestion_control.as_deref(), Some(control.trim()));
-    let kept = entries(&history);
-    let [transfer] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(estimate.congestion_control.as_deref(), Some(control.trim()));
+    let stored = entries(&history);
+    let [transfer] = stored.as_slice() else { panic!("{stored:?}") };
     assert_eq!((transfer.source, transfer.method.as_str()), (HistorySource::Test, control.trim()));
-    assert_eq!(transfer.rate_bps, told.estimate.unwrap().rate_bps);
+    assert_eq!(transfer.rate_bps, estimate.estimate.unwrap().rate_bps);
 }
 
 #[test]
@@ -123,10 +127,10 @@ fn limited_short_and_excluded_tests_are_not_stored() {
 }
 
 #[test]
-fn a_history_that_cannot_be_used_stops_no_measurement() {
+fn an_unusable_history_does_not_stop_a_measurement() {
     let (server, directory) = (Serve::start(&[]), tempfile::tempdir().unwrap());
     let history = directory.path().join("history.sqlite");
-    std::fs::write(&history, "a letter to a friend, which nobody wants to lose").unwrap();
+    std::fs::write(&history, "a letter to a friend, not a database").unwrap();
     let output = run(&history, server.port, &["estimate", "127.0.0.1", "-m", "short-adr"]);
     let message = text(&output.stderr);
     assert!(message.contains("history.sqlite") && message.contains("continuing without it"), "{message}");

@@ -1,4 +1,4 @@
-//! Each option reaches the kernel: read back from the records, which quote the kernel, or from `ss`.
+//! Effect of each option in the kernel, read from the records, which report the kernel's values, or from `ss`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
 mod common;
@@ -17,7 +17,7 @@ fn start_of(serve: &Serve, arguments: &[&str]) -> StartRecord {
 }
 
 #[test]
-fn sockets_get_what_was_asked_and_the_grant_is_reported() {
+fn socket_options_are_set_and_the_kernels_values_are_reported() {
     let serve = Serve::start(&[]);
     let start = start_of(&serve, &["-C", "reno", "-w", "100kB", "-M", "1000", "-B", "127.0.0.2", "-P", "2"]);
     assert_eq!(start.streams.len(), 2);
@@ -26,14 +26,14 @@ fn sockets_get_what_was_asked_and_the_grant_is_reported() {
         // socket(7): the kernel doubles the value, and the doubled value is returned by getsockopt.
         assert_eq!((s.client_buffers.requested_bytes, s.client_buffers.send_bytes), (Some(100_000), 200_000));
         assert_eq!(s.server_buffers.receive_bytes, 200_000);
-        // TCP_MAXSEG counts the options: 12 bytes of timestamps come off.
+        // TCP_MAXSEG counts the options: 12 bytes of timestamps are subtracted.
         assert!(s.mss_bytes.is_some_and(|m| (900..=1000).contains(&m)), "{:?}", s.mss_bytes);
         assert!(s.client.starts_with("127.0.0.2:"), "{}", s.client);
     }
 }
 
 #[test]
-fn the_server_sends_with_the_congestion_control_asked_for() {
+fn the_server_sends_with_the_requested_congestion_control() {
     let serve = Serve::start(&[]);
     let start = start_of(&serve, &["-C", "reno", "-R"]);
     assert_eq!(start.streams[0].congestion_control.as_deref(), Some("reno"));
@@ -43,7 +43,7 @@ fn the_server_sends_with_the_congestion_control_asked_for() {
 }
 
 #[test]
-fn ipv6_is_spoken_where_it_is_asked_for() {
+fn ipv6_is_used_on_request() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         println!("skipped: this host has no IPv6");
         return;
@@ -56,7 +56,7 @@ fn ipv6_is_spoken_where_it_is_asked_for() {
 }
 
 #[test]
-fn dscp_and_pacing_are_on_the_socket_while_data_flows() {
+fn dscp_and_pacing_are_set_on_the_data_socket() {
     let serve = Serve::start(&[]);
     let port = serve.port.to_string();
     let mut child = longhaul()
@@ -64,9 +64,9 @@ fn dscp_and_pacing_are_on_the_socket_while_data_flows() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // The data connection appears within the handshake; the test is ended as soon as it was seen.
+    // The data connection exists after the handshake; the test is killed once `ss` has listed it.
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(15);
-    let seen = loop {
+    let listed = loop {
         let ss = Command::new("ss").args(["-tniO", "--tos", "dport", "=", &port]).output();
         let Ok(out) = ss else { break "skipped: ss is not installed".to_owned() };
         let sockets = text(&out.stdout);
@@ -75,15 +75,15 @@ fn dscp_and_pacing_are_on_the_socket_while_data_flows() {
         if let Some(line) = line.filter(|l| l.contains("/8000000bps") || l.contains("/8Mbps")) {
             break line;
         }
-        assert!(std::time::Instant::now() < give_up, "not seen in: {sockets}");
+        assert!(std::time::Instant::now() < give_up, "the socket is not in: {sockets}");
     };
     child.kill().unwrap();
     child.wait().unwrap();
-    println!("{seen}");
+    println!("{listed}");
 }
 
 #[test]
-fn udp_without_a_rate_is_sent_as_iperf3_sends_it_and_leaves_the_host_alone() {
+fn udp_without_a_rate_uses_the_default_of_iperf3_and_does_not_take_the_host_as_rate() {
     let serve = Serve::start(&[]);
     let port = serve.port.to_string();
     let out = longhaul().args(["test", "-p", &port, "-t", "0.2", "--json", "-u", "127.0.0.1"]).output().unwrap();
@@ -113,7 +113,7 @@ fn the_bitrate_of_iperf3_paces_tcp_and_is_the_rate_of_udp() {
 }
 
 #[test]
-fn a_code_point_may_be_given_by_its_name() {
+fn dscp_accepts_names() {
     let serve = Serve::start(&[]);
     for (name, number) in [("af41", 34), ("EF", 46), ("cs1", 8), ("12", 12)] {
         assert_eq!(start_of(&serve, &["--dscp", name]).plan.dscp, Some(number), "{name}");
@@ -121,7 +121,7 @@ fn a_code_point_may_be_given_by_its_name() {
 }
 
 #[test]
-fn the_whole_test_is_one_json_document_where_that_is_asked_for() {
+fn json_document_writes_one_document_even_after_an_error() {
     let serve = Serve::start(&[]);
     let out = serve.test(&["-t", "0.3", "-i", "0.1", "-J"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -130,9 +130,9 @@ fn the_whole_test_is_one_json_document_where_that_is_asked_for() {
     assert!(matches!(records.first(), Some(Record::Start(_))) && matches!(records.last(), Some(Record::End(_))));
     assert!(records.len() > 4, "{} records", records.len());
 
-    // Also where there is no test: what reads the output finds the reason in it.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let out = longhaul().args(["test", "-J", &nobody]).output().unwrap();
+    // Without a test, the document has the error.
+    let closed_port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let out = longhaul().args(["test", "-J", &closed_port]).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
     let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(document["records"], serde_json::json!([]));
@@ -140,7 +140,7 @@ fn the_whole_test_is_one_json_document_where_that_is_asked_for() {
 }
 
 #[test]
-fn quiet_prints_the_summary_only_and_every_report_ends_with_it() {
+fn quiet_prints_only_the_summary_with_which_every_output_ends() {
     let serve = Serve::start(&[]);
     for (arguments, rows) in [(&["-t", "0.3", "-i", "0.1", "-q"][..], false), (&["-t", "0.3", "-i", "0.1"], true)] {
         let out = serve.test(arguments);
@@ -165,7 +165,7 @@ fn affinity_selects_the_cpu_of_this_end() {
 }
 
 #[test]
-fn unknown_options_of_iperf3_are_answered_with_the_equivalent() {
+fn options_of_iperf3_are_rejected_with_the_equivalent() {
     for (arguments, expected) in [
         (&["test", "-c", "192.0.2.1"][..], "longhaul test HOST"),
         (&["-c", "192.0.2.1"], "longhaul test HOST"),
@@ -177,12 +177,12 @@ fn unknown_options_of_iperf3_are_answered_with_the_equivalent() {
         assert_eq!(out.status.code(), Some(2), "{arguments:?}");
         let parts = text(&out.stderr);
         assert!(parts.starts_with("error: ") && parts.contains(expected), "{arguments:?}: {parts}");
-        assert!(!parts.contains("as a value"), "the parser's advice leads nowhere: {parts}");
+        assert!(!parts.contains("as a value"), "the advice of the parser is misleading: {parts}");
     }
 }
 
 #[test]
-fn omitted_intervals_are_shown_and_do_not_count() {
+fn omitted_intervals_are_shown_and_not_counted() {
     let serve = Serve::start(&[]);
     let out = serve.test(&["-O", "0.4", "-t", "0.6", "-i", "0.2", "--pacing", "80Mb/s", "--json"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -198,7 +198,7 @@ fn omitted_intervals_are_shown_and_do_not_count() {
         }
     }
     let (Some(Record::Start(start)), Some(Record::End(end))) = (records.first(), records.last()) else { panic!() };
-    // The time that is asked for comes after what is omitted.
+    // The duration includes the omitted time.
     assert_eq!(start.plan.duration_ns, Some(1_000_000_000));
     let direction = &end.directions[0];
     assert_eq!(direction.omitted_s, first);
@@ -212,7 +212,7 @@ fn omitted_intervals_are_shown_and_do_not_count() {
 }
 
 #[test]
-fn a_file_is_sent_once_and_what_is_received_leaves_nothing() {
+fn a_file_is_sent_once_and_a_received_file_is_unlinked() {
     let serve = Serve::start(&[]);
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("source");
@@ -231,7 +231,7 @@ fn a_file_is_sent_once_and_what_is_received_leaves_nothing() {
     let sink = directory.path().join("sink");
     let down = end(&["-R", "-n", "20MB", "-F", sink.to_str().unwrap()]);
     assert_eq!(down.directions[0].agreement.received_bytes, 20_000_000);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the source");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the source file remains");
 
     for (arguments, why) in [
         (["-R", "-F", path], "the file exists; give the name of a new file"),

@@ -14,7 +14,7 @@ use std::thread;
 use common::{Serve, longhaul, text};
 use tempfile::TempDir;
 
-/// A result, and the directory that it is in.
+/// Result file of a test, and its directory.
 static RESULT: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.jsonl");
@@ -32,7 +32,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-fn succeeds(out: &Output) {
+fn assert_success(out: &Output) {
     assert!(out.status.success(), "{}", text(&out.stderr));
 }
 
@@ -41,7 +41,7 @@ fn make(program: &str, arguments: &[&str], path: &Path) {
     assert!(Command::new(program).args(before).arg(path).args(after).status().unwrap().success());
 }
 
-/// Names in a directory.
+/// Returns the sorted names in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -50,13 +50,13 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_device_is_written_to_and_stays() {
+fn a_device_is_written_and_not_replaced() {
     if !is_root() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let serve = Serve::start(&[]);
-    // Those of /dev/null and /dev/full (Documentation/admin-guide/devices.txt), where a mistake costs nothing.
+    // Device numbers of /dev/null and /dev/full (Documentation/admin-guide/devices.txt), where a bug does no damage.
     for (name, minor) in [("null", "3"), ("full", "7")] {
         let device = directory.path().join(name);
         make("mknod", &["-m", "666", "c", "1", minor], &device);
@@ -72,15 +72,19 @@ fn a_device_is_written_to_and_stays() {
                 assert_eq!(out.status.code(), Some(2), "{i}: {message}");
                 assert!(message.contains(&format!("{at}: No space left on device")), "{i}: {message}");
             }
-            let there = fs::symlink_metadata(&device).unwrap();
-            assert!(there.file_type().is_char_device(), "{i}: {name} was replaced");
-            assert_eq!(names(directory.path()).len(), if name == "null" { 1 } else { 2 }, "nothing is left beside it");
+            let metadata = fs::symlink_metadata(&device).unwrap();
+            assert!(metadata.file_type().is_char_device(), "{i}: {name} was replaced");
+            assert_eq!(
+                names(directory.path()).len(),
+                if name == "null" { 1 } else { 2 },
+                "no draft remains in the directory"
+            );
         }
     }
 }
 
 #[test]
-fn a_fifo_gives_its_reader_the_page() {
+fn a_page_can_be_written_to_a_fifo() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("fifo");
     make("mkfifo", &[], &fifo);
@@ -88,23 +92,23 @@ fn a_fifo_gives_its_reader_the_page() {
         let fifo = fifo.clone();
         thread::spawn(move || fs::read_to_string(fifo).unwrap())
     };
-    succeeds(&report(&fifo));
+    assert_success(&report(&fifo));
     assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
     assert!(reader.join().unwrap().trim_end().ends_with("</html>"));
 }
 
 #[test]
-fn a_link_goes_on_leading_to_what_is_replaced() {
+fn a_symbolic_link_is_kept_and_its_target_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     fs::create_dir(at("pages")).unwrap();
     fs::write(at("pages/one.html"), "old").unwrap();
     symlink("pages/one.html", at("one")).unwrap();
     symlink("one", at("latest")).unwrap();
-    // To a file that does not exist yet.
+    // The target of this link does not exist yet.
     symlink("pages/two.html", at("two")).unwrap();
     for (link, target) in [("latest", "pages/one.html"), ("two", "pages/two.html")] {
-        succeeds(&report(&at(link)));
+        assert_success(&report(&at(link)));
         assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink(), "{link}");
         assert!(fs::read_to_string(at(target)).unwrap().trim_end().ends_with("</html>"), "{target}");
     }
@@ -123,18 +127,18 @@ fn a_replaced_file_keeps_its_mode_and_owner() {
         std::os::unix::fs::chown(&page, Some(31_337), Some(31_338)).unwrap();
     }
     let before = fs::metadata(&page).unwrap();
-    succeeds(&report(&page));
+    assert_success(&report(&page));
     let after = fs::metadata(&page).unwrap();
     assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
     assert!(after.len() > before.len());
 }
 
 #[test]
-fn standard_output_by_its_path_is_standard_output() {
+fn standard_output_can_be_given_by_its_path() {
     let directory = tempfile::tempdir().unwrap();
     let out = report(Path::new("/dev/stdout"));
-    succeeds(&out);
-    assert!(text(&out.stdout).trim_end().ends_with("</html>"), "a pipe");
+    assert_success(&out);
+    assert!(text(&out.stdout).trim_end().ends_with("</html>"), "standard output is a pipe");
     let file = directory.path().join("all");
     let shell = "exec > \"$2\"; echo before; \"$0\" report \"$1\" -o /dev/stdout; echo after";
     let status = Command::new("sh")
@@ -147,7 +151,7 @@ fn standard_output_by_its_path_is_standard_output() {
     let all = fs::read_to_string(&file).unwrap();
     assert!(
         all.starts_with("before\n") && all.ends_with("after\n") && all.contains("</html>"),
-        "a file: {}",
+        "standard output is a file: {} bytes",
         all.len()
     );
 }
@@ -163,7 +167,7 @@ fn a_gzip_file_gives_the_page_of_its_content() {
     fs::write(&packed, &bytes).unwrap();
     fs::copy(&RESULT.1, at("a.jsonl")).unwrap();
     for (file, page) in [("a.jsonl.gz", "packed.html"), ("a.jsonl", "plain.html")] {
-        succeeds(&longhaul().arg("report").arg(at(file)).arg("-o").arg(at(page)).output().unwrap());
+        assert_success(&longhaul().arg("report").arg(at(file)).arg("-o").arg(at(page)).output().unwrap());
     }
     assert_eq!(fs::read(at("packed.html")).unwrap(), fs::read(at("plain.html")).unwrap());
 
@@ -174,7 +178,7 @@ fn a_gzip_file_gives_the_page_of_its_content() {
 }
 
 #[test]
-fn an_unwritable_output_is_refused_before_the_test() {
+fn an_unwritable_output_is_rejected_before_the_test() {
     let directory = tempfile::tempdir().unwrap();
     let out = longhaul().args(["test", "192.0.2.1", "--report"]).arg(directory.path()).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
@@ -189,19 +193,19 @@ fn an_unwritable_output_is_refused_before_the_test() {
 #[test]
 fn an_incomplete_result_or_one_with_unknown_records_is_reported_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
-    let whole = fs::read(&RESULT.1).unwrap();
-    let later = [b"\xef\xbb\xbf", whole.as_slice(), b"{\"record\":\"weather\",\"rain\":true}\n"].concat();
+    let complete = fs::read(&RESULT.1).unwrap();
+    let later = [b"\xef\xbb\xbf", complete.as_slice(), b"{\"record\":\"weather\",\"rain\":true}\n"].concat();
     let cases: [(&str, &[u8], &str); 3] = [
-        // As a full disk leaves it.
-        ("cut", &whole[..whole.len() - 700], "the last line is incomplete"),
+        // A full disk truncates the last line.
+        ("cut", &complete[..complete.len() - 700], "the last line is incomplete"),
         ("later", &later, "skipped 1 record of a kind unknown to longhaul"),
-        ("whole", &whole, ""),
+        ("whole", &complete, ""),
     ];
     for (name, bytes, warning) in cases {
         let (file, page) = (directory.path().join(format!("{name}.jsonl")), directory.path().join(name));
         fs::write(&file, bytes).unwrap();
         let out = longhaul().arg("report").arg(&file).arg("-o").arg(&page).output().unwrap();
-        succeeds(&out);
+        assert_success(&out);
         let message = text(&out.stderr);
         assert!(message.contains(warning) && message.is_empty() == warning.is_empty(), "{name}: {message}");
         assert!(fs::read_to_string(&page).unwrap().trim_end().ends_with("</html>"), "{name}");

@@ -16,7 +16,7 @@ fn records(json: &str) -> Vec<Record> {
 }
 
 #[test]
-fn the_published_schemas_are_those_of_the_code() {
+fn the_published_schemas_match_the_code() {
     let directory = tempfile::tempdir().unwrap();
     let out = longhaul().args(["generate", "schema"]).arg(directory.path()).output().unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -27,7 +27,7 @@ fn the_published_schemas_are_those_of_the_code() {
 }
 
 #[test]
-fn every_record_of_a_real_run_obeys_the_schema() {
+fn every_record_of_a_run_matches_the_schema() {
     let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     let serve = Serve::start(&[]);
     for arguments in [
@@ -43,7 +43,7 @@ fn every_record_of_a_real_run_obeys_the_schema() {
 }
 
 #[test]
-fn both_ends_report_and_agree_to_the_byte() {
+fn both_ends_report_equal_byte_counts() {
     let serve = Serve::start(&[]);
     let out = serve.test(&["-n", "5000011", "-P", "3", "--bidir", "-C", "reno", "-i", "0.1", "--json"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -61,7 +61,7 @@ fn both_ends_report_and_agree_to_the_byte() {
 }
 
 #[test]
-fn standard_output_takes_one_format_and_the_others_go_to_files() {
+fn standard_output_has_one_format_and_files_the_others() {
     let serve = Serve::start(&[]);
     let directory = tempfile::tempdir().unwrap();
     let (json, csv, page) =
@@ -81,24 +81,24 @@ fn standard_output_takes_one_format_and_the_others_go_to_files() {
         &page,
     ]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    // The row that bwctl's test suite looks for: begin 0.xxx, end 1.xxx.
+    // bwctl's test suite expects a row with start 0.xxx and end 1.xxx.
     let row = text(&out.stdout).lines().filter(|l| !l.starts_with('#')).map(str::to_owned).next().unwrap();
     let fields: Vec<f64> = row.split(')').nth(1).unwrap().split_whitespace().map(|f| f.parse().unwrap()).collect();
     assert!(fields[0] < 1.0 && (1.0..2.0).contains(&fields[1]), "{row}");
-    assert!((20.0..60.0).contains(&fields[2]), "paced to 50 Mb/s with headers: {row}");
+    assert!((20.0..60.0).contains(&fields[2]), "the stream is paced to 50 Mb/s with headers: {row}");
     let all = records(&std::fs::read_to_string(&json).unwrap());
     let received = all
         .iter()
         .any(|r| matches!(r, Record::Interval(i) if i.role == Role::Receiver && i.direction == Direction::Up));
-    assert!(received, "the server's view is part of the result");
+    assert!(received, "the result must have the records of the server");
     assert!(std::fs::read_to_string(&csv).unwrap().lines().count() > 2);
     let html = std::fs::read_to_string(&page).unwrap();
-    assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("src=\"http"), "self-contained");
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3, "nothing else is left behind");
+    assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("src=\"http"), "the page must be self-contained");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3, "no other file remains");
 }
 
 #[test]
-fn saved_results_become_one_page_of_several_runs() {
+fn saved_results_of_several_runs_become_one_page() {
     let serve = Serve::start(&[]);
     let directory = tempfile::tempdir().unwrap();
     let files = ["a", "b"].map(|n| path(directory.path(), &format!("{n}.jsonl")));

@@ -18,7 +18,7 @@ fn client(serve: &Serve, arguments: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The largest resident set that a process ever had, in bytes (VmHWM of /proc/PID/status, proc(5)).
+/// Returns the peak resident set of a process in bytes (VmHWM of /proc/PID/status, proc(5)).
 fn peak_bytes(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
@@ -32,13 +32,13 @@ fn key_file(directory: &std::path::Path, name: &str, text: &str) -> String {
     file
 }
 
-fn refused(output: &Output) -> String {
+fn assert_rejected(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     text(&output.stderr)
 }
 
 #[test]
-fn long_blocks_of_many_streams_cost_a_server_no_memory() {
+fn large_blocks_of_many_streams_do_not_exhaust_server_memory() {
     let serve = Serve::start(&[]);
     let attack = ["-R", "-P", "128", "-l", "16MiB", "-t", "1s", "--pacing", "1Mb/s", "--grace", "1s"];
     let attackers = [client(&serve, &attack), client(&serve, &attack)];
@@ -49,33 +49,33 @@ fn long_blocks_of_many_streams_cost_a_server_no_memory() {
         attacker.wait_with_output().unwrap();
     }
     client(&serve, &copyless).wait_with_output().unwrap();
-    // The blocks of one of these tests have 2 GiB.
+    // The blocks of one attacking test have 2 GiB in total.
     let peak = peak_bytes(serve.process());
     assert!(peak < 1 << 30, "{peak} bytes");
 }
 
 #[test]
-fn a_test_beyond_the_servers_memory_is_refused_with_what_to_do() {
+fn a_test_beyond_the_memory_limit_is_rejected_with_a_hint() {
     let serve = Serve::start(&["--max-memory", "32MiB"]);
     let many = serve.test(&["-P", "128", "-t", "0.2"]);
-    let reason = refused(&many);
+    let reason = assert_rejected(&many);
     assert!(reason.contains("memory") && reason.contains("fewer streams"), "{reason}");
     let few = serve.test(&["-P", "2", "-t", "0.2"]);
     assert!(few.status.success(), "{}", text(&few.stderr));
 }
 
 #[test]
-fn one_address_has_eight_seats() {
+fn one_address_can_have_eight_sessions() {
     let serve = Serve::start(&[]);
-    // Tests of thrulay's UDP hold a seat without sending anything.
-    let held: Vec<TcpStream> = (0..8).map(|_| hold_a_seat(&serve)).collect();
-    let reason = refused(&serve.test(&["-t", "0.2"]));
+    // UDP tests of thrulay hold a session without sending data.
+    let sessions: Vec<TcpStream> = (0..8).map(|_| start_idle_session(&serve)).collect();
+    let reason = assert_rejected(&serve.test(&["-t", "0.2"]));
     assert!(reason.contains("too many from this address"), "{reason}");
-    drop(held);
+    drop(sessions);
 }
 
-/// A UDP test of thrulay that was accepted.
-fn hold_a_seat(serve: &Serve) -> TcpStream {
+/// Starts a UDP test of thrulay and returns its control connection after the server has accepted it.
+fn start_idle_session(serve: &Serve) -> TcpStream {
     use std::io::{Read, Write};
     let mut stream = TcpStream::connect(("127.0.0.1", serve.port)).unwrap();
     let mut greeting = [0; 10];
@@ -90,14 +90,14 @@ fn hold_a_seat(serve: &Serve) -> TcpStream {
 #[test]
 fn a_failed_authentication_is_logged_with_its_address_and_reason() {
     let directory = tempfile::tempdir().unwrap();
-    let right = key_file(directory.path(), "right", "a key that both ends hold, long enough");
+    let right = key_file(directory.path(), "right", "a key that both ends have, long enough");
     let wrong = key_file(directory.path(), "wrong", "another key, which is wrong here");
     let serve = Serve::start(&["--key-file", &right]);
     // A port scan; its log line must differ from the others.
     drop(TcpStream::connect(("127.0.0.1", serve.port)).unwrap());
-    let reason = refused(&serve.test(&["-t", "0.2", "--key-file", &wrong]));
+    let reason = assert_rejected(&serve.test(&["-t", "0.2", "--key-file", &wrong]));
     assert!(reason.contains("same pre-shared key"), "{reason}");
-    let reason = refused(&serve.test(&["-t", "0.2"]));
+    let reason = assert_rejected(&serve.test(&["-t", "0.2"]));
     assert!(reason.contains("requires a pre-shared key"), "{reason}");
     let log = serve.log(|log| log.matches("authentication failed").count() >= 2 && log.contains("connection ended"));
     for line in log.lines().filter(|l| l.contains("authentication failed")) {
@@ -109,7 +109,7 @@ fn a_failed_authentication_is_logged_with_its_address_and_reason() {
 }
 
 #[test]
-fn a_flood_of_refused_connections_is_some_lines_in_the_log() {
+fn the_log_of_a_flood_of_rejected_connections_is_short() {
     let serve = Serve::start(&["--allow", "192.0.2.0/24"]);
     for _ in 0..500 {
         drop(TcpStream::connect(("127.0.0.1", serve.port)).unwrap());

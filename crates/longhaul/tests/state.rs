@@ -12,16 +12,16 @@ use std::process::{Command, Output, Stdio};
 use common::text;
 use tempfile::TempDir;
 
-// Two users that no host has.
-const VICTIM: u32 = 31_337;
-const OTHER: u32 = 31_338;
+// Ids of two users that no host has.
+const VICTIM_ID: u32 = 31_337;
+const OTHER_ID: u32 = 31_338;
 
 /// Directory for temporary files that is writable for all users, like /tmp, with a copy of the program that all can
 /// run.
 struct Shared(TempDir);
 
 impl Shared {
-    /// `None`, with a note, without root.
+    /// Creates the directory; `None`, with a note, without root.
     fn new() -> Option<Self> {
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
             eprintln!("skipped: only root can become two other users");
@@ -41,7 +41,7 @@ impl Shared {
     fn longhaul(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(self.at("longhaul"));
         command.args(arguments).env("TMPDIR", self.0.path()).env_remove("XDG_RUNTIME_DIR").env_remove("LONGHAUL_STATE");
-        command.uid(VICTIM).gid(VICTIM).current_dir("/").stdin(Stdio::null()).output().unwrap()
+        command.uid(VICTIM_ID).gid(VICTIM_ID).current_dir("/").stdin(Stdio::null()).output().unwrap()
     }
 
     /// State directory of the victim, created by another user with a mode.
@@ -56,11 +56,11 @@ impl Shared {
     }
 }
 
-/// Writes the entry of a lab that is gone, whose directory is to go with it.
+/// Writes the entry of an ended lab whose directory is marked as temporary, so that gc would remove it.
 fn write_entry(state: &Path, directory: &Path, user: u32) {
-    let nobody = serde_json::json!({ "pid": 4_194_303, "started_ticks": 1 });
+    let ended_process = serde_json::json!({ "pid": 4_194_303, "started_ticks": 1 });
     let entry = serde_json::json!({
-        "name": "planted", "lab": nobody, "keeper": nobody, "start_utc_s": 0, "directory": directory, "temporary": true, "nodes": [],
+        "name": "planted", "lab": ended_process, "keeper": ended_process, "start_utc_s": 0, "directory": directory, "temporary": true, "nodes": [],
     });
     let file = state.join("labs/1.json");
     fs::write(&file, entry.to_string()).unwrap();
@@ -68,15 +68,15 @@ fn write_entry(state: &Path, directory: &Path, user: u32) {
 }
 
 #[test]
-fn a_state_directory_of_another_user_is_refused() {
+fn a_state_directory_of_another_user_is_rejected() {
     let Some(shared) = Shared::new() else { return };
     let precious = shared.at("precious");
     fs::create_dir(&precious).unwrap();
     fs::write(precious.join("file"), "7").unwrap();
-    chown(&precious, Some(VICTIM), Some(VICTIM)).unwrap();
+    chown(&precious, Some(VICTIM_ID), Some(VICTIM_ID)).unwrap();
     for (user, mode, why) in [
-        (OTHER, 0o755, "belongs to user 31338, not to user 31337"),
-        (VICTIM, 0o777, "other users may write to it (mode 0777)"),
+        (OTHER_ID, 0o755, "belongs to user 31338, not to user 31337"),
+        (VICTIM_ID, 0o777, "other users may write to it (mode 0777)"),
     ] {
         let state = shared.plant(user, mode);
         write_entry(&state, &precious, user);
@@ -95,10 +95,10 @@ fn gc_removes_only_directories_of_labs() {
     let Some(shared) = Shared::new() else { return };
     let precious = shared.at("precious");
     fs::create_dir(&precious).unwrap();
-    chown(&precious, Some(VICTIM), Some(VICTIM)).unwrap();
-    // In a directory that is the victim's own: an entry that was copied, or is of a directory that is used anew.
-    let state = shared.plant(VICTIM, 0o700);
-    write_entry(&state, &precious, VICTIM);
+    chown(&precious, Some(VICTIM_ID), Some(VICTIM_ID)).unwrap();
+    // The victim owns the entry, but its directory is no longer, or never was, a lab's.
+    let state = shared.plant(VICTIM_ID, 0o700);
+    write_entry(&state, &precious, VICTIM_ID);
     let out = shared.longhaul(&["lab", "gc"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("removed the entry of planted"), "{}", text(&out.stdout));

@@ -15,7 +15,7 @@ use results::tune::{ChangeOutcome, Comparison, Judgement, TuneRecord};
 use testbed::{Namespace, undisturbed};
 
 const SCHEMA: &str = include_str!("../../../docs/schema/longhaul.tune-2.schema.json");
-const NOBODY: u32 = 65_534;
+const NOBODY_ID: u32 = 65_534;
 
 fn namespace() -> Option<Namespace> {
     Namespace::new().inspect_err(|e| println!("skipped: network namespaces need root: {e}")).ok()
@@ -39,8 +39,8 @@ fn records(output: &Output) -> Vec<TuneRecord> {
     parsed.collect()
 }
 
-/// Every variable of the namespace, as the kernel writes it; those with a clock in them left out.
-fn variables(at: &Namespace) -> BTreeMap<String, String> {
+/// Returns every IPv4 sysctl of the namespace with its value.
+fn sysctls(at: &Namespace) -> BTreeMap<String, String> {
     let listed = at.run(|| {
         let files = fs::read_dir("/proc/sys/net/ipv4").unwrap().map(|f| f.unwrap().path());
         files.filter_map(|f| Some((f.display().to_string(), fs::read_to_string(&f).ok()?))).collect()
@@ -49,7 +49,7 @@ fn variables(at: &Namespace) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_published_schema_is_that_of_the_code() {
+fn the_published_schema_matches_the_code() {
     let directory = tempfile::tempdir().unwrap();
     assert!(longhaul().args(["generate", "schema"]).arg(directory.path()).status().unwrap().success());
     let made = fs::read_to_string(directory.path().join("longhaul.tune-2.schema.json")).unwrap();
@@ -57,10 +57,10 @@ fn the_published_schema_is_that_of_the_code() {
 }
 
 #[test]
-fn a_check_shows_what_the_kernel_holds_and_changes_nothing() {
+fn a_check_shows_the_kernels_values_and_changes_nothing() {
     let Some(at) = namespace() else { return };
     let state = tempfile::tempdir().unwrap();
-    let before = variables(&at);
+    let before = sysctls(&at);
     let output = tune(&at, state.path(), &["check", "--rate", "10Gb/s", "--rtt", "100ms", "--json"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let found = records(&output);
@@ -68,12 +68,12 @@ fn a_check_shows_what_the_kernel_holds_and_changes_nothing() {
         found.iter().filter_map(|r| if let TuneRecord::Row(row) = r { Some(row) } else { None }).collect();
     assert!(rows.len() > 20);
     let rmem = rows.iter().find(|r| r.key == "net.ipv4.tcp_rmem").unwrap();
-    let held = at.run(|| Command::new("sysctl").args(["-n", "net.ipv4.tcp_rmem"]).output().unwrap()).unwrap();
-    assert_eq!(rmem.found.as_ref().unwrap(), &text(&held.stdout).split_whitespace().collect::<Vec<_>>().join(" "));
+    let value = at.run(|| Command::new("sysctl").args(["-n", "net.ipv4.tcp_rmem"]).output().unwrap()).unwrap();
+    assert_eq!(rmem.found.as_ref().unwrap(), &text(&value.stdout).split_whitespace().collect::<Vec<_>>().join(" "));
     assert_eq!(rmem.judgement, Judgement::Change);
     let summary = found.iter().find_map(|r| if let TuneRecord::Summary(s) = r { Some(s) } else { None }).unwrap();
     assert_eq!(summary.to_change as usize, rows.iter().filter(|r| r.judgement == Judgement::Change).count());
-    assert_eq!(variables(&at), before);
+    assert_eq!(sysctls(&at), before);
     let shown = tune(&at, state.path(), &["check", "--rate", "10Gb/s"]);
     let page = text(&shown.stdout);
     assert!(page.lines().all(|l| l.chars().count() <= 120), "{page}");
@@ -81,14 +81,14 @@ fn a_check_shows_what_the_kernel_holds_and_changes_nothing() {
 }
 
 #[test]
-fn applied_settings_are_undone_to_the_byte() {
+fn undo_restores_the_exact_values() {
     let Some(at) = namespace() else { return };
     let state = tempfile::tempdir().unwrap();
-    let before = variables(&at);
+    let before = sysctls(&at);
     let apply = ["apply", "--rate", "10Gb/s", "--rtt", "100ms", "--json"];
     let planned = tune(&at, state.path(), &[&apply[..], &["--dry-run"]].concat());
     assert!(planned.status.success());
-    assert_eq!(variables(&at), before, "--dry-run changes nothing");
+    assert_eq!(sysctls(&at), before, "--dry-run changes nothing");
     let applied = tune(&at, state.path(), &apply);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     let changed: Vec<_> = records(&applied)
@@ -98,11 +98,11 @@ fn applied_settings_are_undone_to_the_byte() {
         .collect();
     assert!(!changed.is_empty());
     for change in &changed {
-        let held = at.run(|| Command::new("sysctl").args(["-n", &change.key]).output().unwrap()).unwrap();
-        let held = text(&held.stdout);
+        let value = at.run(|| Command::new("sysctl").args(["-n", &change.key]).output().unwrap()).unwrap();
+        let value = text(&value.stdout);
         assert!(
-            held.split_whitespace().eq(change.after.as_ref().unwrap().split_whitespace()),
-            "{}: {held}",
+            value.split_whitespace().eq(change.after.as_ref().unwrap().split_whitespace()),
+            "{}: {value}",
             change.key
         );
     }
@@ -111,41 +111,44 @@ fn applied_settings_are_undone_to_the_byte() {
     assert!(text(&refused.stderr).contains("host's own network"), "{}", text(&refused.stderr));
     let undone = tune(&at, state.path(), &["undo"]);
     assert!(undone.status.success(), "{}", text(&undone.stderr));
-    assert_eq!(variables(&at), before);
+    assert_eq!(sysctls(&at), before);
     let unknown = tune(&at, state.path(), &["apply", "net.ipv4.ip_forward"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("no setting `net.ipv4.ip_forward`"), "{}", text(&unknown.stderr));
 }
 
 #[test]
-fn without_privilege_nothing_is_tried_and_a_check_still_works() {
+fn without_privilege_only_read_only_commands_work() {
     let Some(at) = namespace() else { return };
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let binary = directory.path().join("longhaul");
     fs::copy(env!("CARGO_BIN_EXE_longhaul"), &binary).unwrap();
-    let nobody = |arguments: &[&str]| {
+    let unprivileged = |arguments: &[&str]| {
         let mut command = Command::new(&binary);
-        command.arg("tune").args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
+        command.arg("tune").args(arguments).uid(NOBODY_ID).gid(NOBODY_ID).current_dir("/");
         command.env("LONGHAUL_STATE", directory.path().join("state"));
         at.run(|| command.output().unwrap()).unwrap()
     };
     for arguments in [&["apply", "--rate", "10Gb/s"][..], &["undo"], &["verify", "127.0.0.1", "--rate", "10Gb/s"]] {
-        let refused = nobody(arguments);
+        let refused = unprivileged(arguments);
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains("CAP_NET_ADMIN"), "{}", text(&refused.stderr));
-        assert!(refused.stdout.is_empty() && !directory.path().join("state").exists(), "nothing was begun");
+        assert!(
+            refused.stdout.is_empty() && !directory.path().join("state").exists(),
+            "a rejected command must not create state"
+        );
     }
-    assert_eq!(nobody(&["check", "--rate", "10Gb/s"]).status.code(), Some(1));
-    assert!(nobody(&["apply", "--rate", "10Gb/s", "--dry-run"]).status.success());
+    assert_eq!(unprivileged(&["check", "--rate", "10Gb/s"]).status.code(), Some(1));
+    assert!(unprivileged(&["apply", "--rate", "10Gb/s", "--dry-run"]).status.success());
 }
 
 #[test]
-fn a_window_that_limits_is_found_to_be_better_larger() {
+fn verify_finds_a_larger_window_better() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
-        // Half of the buffer as window each 20 ms: about 26 Mb/s of the 100. The far end sends; this end receives with
-        // the small window.
+        // Half of the buffer is the window: per RTT of 20 ms this gives about 26 Mb/s of the 100. The far end sends, and
+        // this end receives with the small window.
         let script = format!(
             "echo 4096 65536 131072 > /proc/sys/net/ipv4/tcp_rmem; \
          {} tune verify far net.ipv4.tcp_rmem --rate 100Mb/s --rtt 20ms -R -C cubic -t 0.4s --pairs 6 --json; \
@@ -170,17 +173,21 @@ fn a_window_that_limits_is_found_to_be_better_larger() {
         let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
         assert_eq!(verdict.comparison, Comparison::Better, "{verdict:?}");
         let (without, with) = (verdict.without_bps.unwrap(), verdict.with_bps.unwrap());
-        // No window is larger than the whole buffer: 131072 bytes each 20 ms are 52.4 Mb/s.
+        // The window is at most the whole buffer: 131072 bytes per 20 ms are 52.4 Mb/s.
         assert!(without.mean < 52.5e6 && with.mean > 1.5 * without.mean, "{verdict:?}");
         let order: Vec<bool> =
             found.iter().filter_map(|r| if let TuneRecord::Pair(p) = r { Some(p.with_first) } else { None }).collect();
-        assert_eq!(order, [false, true, false, true, false, true], "ABBA");
-        assert!(text(&output.stderr).contains("4096\t65536\t131072"), "reverted at the end: {}", text(&output.stderr));
+        assert_eq!(order, [false, true, false, true, false, true], "the order of the pairs must be ABBA");
+        assert!(
+            text(&output.stderr).contains("4096\t65536\t131072"),
+            "the setting must be restored at the end: {}",
+            text(&output.stderr)
+        );
     });
 }
 
 #[test]
-fn a_change_without_effect_is_judged_by_its_interval() {
+fn the_verdict_of_a_change_without_effect_follows_the_interval() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
         let script = format!(
@@ -205,7 +212,7 @@ fn a_change_without_effect_is_judged_by_its_interval() {
             .unwrap();
         let found = records(&output);
         let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
-        // The interval holds the truth, zero, in 95 of 100 runs only: so the verdict is held against the interval.
+        // The confidence interval contains the true value, zero, in only 95 of 100 runs, so the expected verdict depends on it.
         let difference = verdict.difference_bps.unwrap();
         let half = difference.half_width.unwrap();
         assert_eq!(verdict.comparison == Comparison::NoDifference, difference.mean.abs() <= half, "{verdict:?}");

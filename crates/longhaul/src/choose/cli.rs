@@ -9,7 +9,7 @@ use units::Bytes;
 
 use crate::history::memory::MemoryOptions;
 use crate::peer::{PeerOptions, Target};
-use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
+use crate::quantity::{NONZERO_SIZE, NONZERO_TIME_MIN, bytes, seconds_from};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul choose --reverse mirror1.example.net mirror2.example.net\n          \
@@ -24,10 +24,10 @@ pub(crate) struct ChooseOptions {
     #[arg(long, short, default_value = "0.95", value_name = "PROBABILITY", value_parser = probability)]
     pub(crate) confidence: f64,
     /// Maximum volume of probes for each candidate, headers included.
-    #[arg(long, short, value_name = "BYTES", default_value = "500kB", value_parser = bytes(SOME_BYTES))]
+    #[arg(long, short, value_name = "BYTES", default_value = "500kB", value_parser = bytes(NONZERO_SIZE))]
     pub(crate) budget: Bytes,
     /// Maximum duration of probing.
-    #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = seconds_from(NOT_ZERO))]
+    #[arg(long, short = 't', value_name = "TIME", default_value = "30s", value_parser = seconds_from(NONZERO_TIME_MIN))]
     pub(crate) time: Duration,
     /// Compare transfers from the candidates to this host.
     #[arg(long, short = 'R')]

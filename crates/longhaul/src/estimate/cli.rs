@@ -9,7 +9,7 @@ use units::Bytes;
 
 use crate::history::memory::MemoryOptions;
 use crate::peer::{PeerOptions, Target};
-use crate::quantity::{NOT_ZERO, SOME_BYTES, bytes, seconds_from};
+use crate::quantity::{NONZERO_SIZE, NONZERO_TIME_MIN, bytes, seconds_from};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul estimate mirror.example.net\n          \
@@ -29,10 +29,10 @@ pub(crate) struct EstimateOptions {
     #[arg(long, conflicts_with = "method")]
     pub(crate) all: bool,
     /// Maximum volume of probes of all methods, headers included [default: auto 100kB, others 50MB each].
-    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(NONZERO_SIZE))]
     pub(crate) budget: Option<Bytes>,
     /// Maximum duration of a method [default: 2min; 30min with --faithful-2002].
-    #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NOT_ZERO))]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = seconds_from(NONZERO_TIME_MIN))]
     pub(crate) time: Option<Duration>,
     /// Measure the direction from the server to this host.
     #[arg(long, short = 'R')]
@@ -41,10 +41,10 @@ pub(crate) struct EstimateOptions {
     #[arg(long)]
     pub(crate) faithful_2002: bool,
     /// Predict the duration of a transfer of this size.
-    #[arg(long, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
+    #[arg(long, value_name = "BYTES", value_parser = bytes(NONZERO_SIZE))]
     pub(crate) transfer: Option<Bytes>,
     /// Maximum window of the predicted transfer, the receiver's or the socket's [default: no limit].
-    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(NONZERO_SIZE))]
     pub(crate) window: Option<Bytes>,
     /// Maximum size of a probe packet with its IP header [default: the known path MTU, at most 1500].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=9216))]

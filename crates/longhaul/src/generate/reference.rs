@@ -132,7 +132,7 @@ impl Page {
         }
     }
 
-    /// The title is in the name of the page.
+    /// Writes a heading; the title (level 1) is omitted, because the name section has it.
     fn heading(&mut self, level: HeadingLevel) {
         let text = plain(&std::mem::take(&mut self.line));
         if level == HeadingLevel::H2 {
@@ -161,7 +161,7 @@ impl Page {
     }
 }
 
-/// Without emphasis.
+/// Returns the text of a line without emphasis.
 fn plain(line: &[Inline]) -> String {
     let text = |inline: &Inline| match inline {
         Inline::Roman(text) | Inline::Italic(text) | Inline::Bold(text) => text.clone(),

@@ -12,7 +12,7 @@ use results::history::HistorySource;
 use results::{Completion, Direction, EndRecord, StartRecord, Transport};
 use units::Rate;
 
-use crate::output::say;
+use crate::output::print_message;
 
 /// Minimum duration in seconds of a transfer that is recorded; slow start dominates shorter ones.
 const TRANSFER_S_MIN: f64 = 3.0;
@@ -167,5 +167,5 @@ fn or_warn<T>(result: Result<T, ArchiveError>) -> Option<T> {
 }
 
 fn warn_of(error: &ArchiveError) {
-    say(&format!("longhaul: cannot use the history, continuing without it: {error}"));
+    print_message(&format!("longhaul: cannot use the history, continuing without it: {error}"));
 }

@@ -14,13 +14,13 @@ use archive::{Archive, Filter, Place, VARIABLE};
 use report::history::{HistoryReport, write_history};
 use results::history::{HISTORY_SCHEMA, HistoryRecord, HistoryStart};
 
-use crate::output::{say, write_history_page};
+use crate::output::{print_message, write_history_page};
 use crate::whole_file::WholeFile;
 use cli::HistoryOptions;
 use records::{Query, records};
 
 /// Exit status when the history has no matching entry.
-const NEGATIVE: u8 = 1;
+const NEGATIVE_RESULT: u8 = 1;
 
 pub(crate) fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
     let file = match Archive::default_path() {
@@ -39,8 +39,8 @@ pub(crate) fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn nothing(text: &str) -> ExitCode {
-    say(text);
-    ExitCode::from(NEGATIVE)
+    print_message(text);
+    ExitCode::from(NEGATIVE_RESULT)
 }
 
 fn show(archive: &Archive, options: &HistoryOptions) -> anyhow::Result<ExitCode> {

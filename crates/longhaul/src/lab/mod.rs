@@ -18,7 +18,7 @@ use scenario::Experiment;
 use cli::{LabCommand, LabOptions};
 
 /// Exit status when a run is not valid or its command failed.
-const NEGATIVE: u8 = 1;
+const NEGATIVE_RESULT: u8 = 1;
 
 pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
     match options.command {

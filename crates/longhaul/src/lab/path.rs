@@ -11,7 +11,7 @@ use scenario::Scenario;
 
 use super::cli::PathOptions;
 use super::inspect::{arguments_or_shell, exit_code};
-use super::{NEGATIVE, gain_privilege, own_program, virtual_time};
+use super::{NEGATIVE_RESULT, gain_privilege, own_program, virtual_time};
 use crate::output::json_line;
 
 /// Experiment file with two nodes and a link, which the options override.
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     if !options.quiet || !valid {
         report::lab::LabText::new(std::io::stderr()).record(&LabRecord::RunEnd(end))?;
     }
-    Ok(if status.success() && !valid { ExitCode::from(NEGATIVE) } else { exit_code(status) })
+    Ok(if status.success() && !valid { ExitCode::from(NEGATIVE_RESULT) } else { exit_code(status) })
 }
 
 fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {

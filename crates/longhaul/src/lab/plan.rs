@@ -36,11 +36,11 @@ fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "    {key} = {value}")?;
         }
         for (_, policy) in &node.shape {
-            for (way, side) in [("egress", &policy.egress), ("ingress", &policy.ingress)] {
+            for (direction, side) in [("egress", &policy.egress), ("ingress", &policy.ingress)] {
                 let Some(side) = side else { continue };
                 let classes: Vec<String> =
                     side.classes.iter().map(|c| format!("{} {} up to {}", c.name, c.rate, c.ceiling)).collect();
-                writeln!(out, "    {way} of {} limited to {}: {}", policy.device, side.rate, classes.join(", "))?;
+                writeln!(out, "    {direction} of {} limited to {}: {}", policy.device, side.rate, classes.join(", "))?;
             }
         }
     }

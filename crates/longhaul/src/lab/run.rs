@@ -11,8 +11,8 @@ use report::lab::{LabProgress, LabText};
 use results::lab::{LabRecord, Verdict};
 
 use super::cli::RunOptions;
-use super::{NEGATIVE, gain_privilege, own_program, plan, read_experiment, virtual_time};
-use crate::output::{json_line, read_lab, say, write_lab_page};
+use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
+use crate::output::{json_line, print_message, read_lab, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;
@@ -42,9 +42,9 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     // The page is also written after a failure, from the records so far.
     let page = write_page(&records, &directory, name);
     let summary = outcome?;
-    say(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
+    print_message(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
     let valid = summary.verdict == Verdict::Valid;
-    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
 }
 
 /// Creates the directory and returns the path of the records; fails if the directory holds results of another

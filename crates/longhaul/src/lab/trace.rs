@@ -19,22 +19,22 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
         let known: Vec<&str> = scenario.links.iter().map(|l| l.name.as_str()).collect();
         bail!("unknown link `{}`; links of the experiment: {}", options.link, known.join(", "));
     };
-    let way = if options.backward { LinkDirection::Backward } else { LinkDirection::Forward };
-    let trace = trace(scenario, number, way)?;
+    let direction = if options.backward { LinkDirection::Backward } else { LinkDirection::Forward };
+    let trace = trace(scenario, number, direction)?;
     write!(io::stdout().lock(), "{trace}")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Converts the initial rate and the schedule to a trace of the whole run; a link that is down has rate zero.
-fn trace(scenario: &Scenario, number: usize, way: LinkDirection) -> anyhow::Result<Trace> {
+fn trace(scenario: &Scenario, number: usize, direction: LinkDirection) -> anyhow::Result<Trace> {
     let link = &scenario.links[number];
-    let mut now = if way == LinkDirection::Forward { &link.forward } else { &link.backward };
+    let mut now = if direction == LinkDirection::Forward { &link.forward } else { &link.backward };
     if let (Capacity::Trace(trace), true) = (&now.capacity, scenario.schedule.is_empty()) {
         return Ok((**trace).clone());
     }
     let mut since = Duration::ZERO;
     let mut rates = Vec::new();
-    for change in scenario.schedule.iter().filter(|c| c.link == number && c.direction == way) {
+    for change in scenario.schedule.iter().filter(|c| c.link == number && c.direction == direction) {
         rates.push((rate(now)?, change.at.saturating_sub(since)));
         (since, now) = (change.at, &change.settings);
     }

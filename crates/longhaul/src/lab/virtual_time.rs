@@ -10,7 +10,7 @@ use kernel::Shutdown;
 
 use super::cli::{VirtualCommand, VirtualOptions};
 use super::own_program;
-use crate::output::say;
+use crate::output::print_message;
 
 /// Option that starts the guest; the command line in the guest is the same without it.
 const OPTION: &str = "--virtual";
@@ -35,15 +35,15 @@ pub(crate) fn manage(options: &VirtualOptions) -> anyhow::Result<ExitCode> {
                 (None, None) => Source::Package,
             };
             if !matches!(source, Source::Kernel(_)) {
-                say("building the guest kernel, which takes some minutes");
+                print_message("building the guest kernel, which takes some minutes");
             }
             Shutdown::install().context("cannot handle signals")?;
             let place = image.install(&source, &Shutdown::requests, &check)?;
-            say(&format!("guest kernel: {}", place.display()));
+            print_message(&format!("guest kernel: {}", place.display()));
         }
         VirtualCommand::Remove => {
             let text = if image.remove()? { "removed the guest kernel" } else { "nothing to remove" };
-            say(text);
+            print_message(text);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -89,7 +89,8 @@ pub(crate) fn run(seed: Option<u64>, outputs: &[PathBuf], inputs: &[PathBuf]) ->
     };
     Shutdown::install().context("cannot handle signals")?;
     let shown = Shown::new();
-    let status = guest::run(&machine, &task, (io::stdout(), io::stderr()), &mut |p| shown.update(p), &Shutdown::requests);
+    let status =
+        guest::run(&machine, &task, (io::stdout(), io::stderr()), &mut |p| shown.update(p), &Shutdown::requests);
     shown.clear();
     Ok(ExitCode::from(status?))
 }

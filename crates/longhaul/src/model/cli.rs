@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use units::{Bytes, Rate};
 
-use crate::quantity::{SOME_BYTES, bytes, rate, time};
+use crate::quantity::{NONZERO_SIZE, bytes, rate, time};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul model --rtt 100ms --loss 1e-4\n          \
@@ -28,7 +28,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
     /// Maximum window, the receiver's or the socket's [default: no limit].
-    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(NONZERO_SIZE))]
     pub(crate) window: Option<Bytes>,
     /// Retransmission timeout [default: --rtt plus 200 ms, that of Linux on a steady path].
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -37,7 +37,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, value_name = "N", default_value = "2", value_parser = segments)]
     pub(crate) segments_per_ack: f64,
     /// Size of the transfer for the formulas of transfer time [default: no transfer times].
-    #[arg(long, short, value_name = "BYTES", value_parser = bytes(SOME_BYTES))]
+    #[arg(long, short, value_name = "BYTES", value_parser = bytes(NONZERO_SIZE))]
     pub(crate) bytes: Option<Bytes>,
     /// Write JSON Lines to FILE, or to standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]

@@ -35,7 +35,7 @@ fn replay(path: &Path) -> anyhow::Result<(Replay, bool)> {
         number += 1;
         match serde_json::from_slice::<Record>(&line) {
             Ok(record) => replay.handle(&record),
-            // A line is written with its end, so a crash left this one.
+            // The writer includes the line end in each write, so a crash has cut this line.
             Err(_) if line.last() != Some(&b'\n') && (line.len() as u64) < LINE_BYTES_MAX => return Ok((replay, true)),
             Err(e) => bail!("{name}, line {number}: invalid record, cannot replay the rest: {e}"),
         }

@@ -341,8 +341,8 @@ mod tests {
             "tx_age_s": 0.021, "rx_age_s": 0.004, "tx_confidence": 1.0, "rx_confidence": 0.5,
             "probe_bps": 86_200, "probe_budget_bps": 100_000, "gossip_bps": 15_500,
         });
-        let ways = json!([{ "relays": [], "weight": 1.0, "predicted_bps": null }]);
-        let members = json!([{ "name": "east", "link": link, "routes": ways }, { "name": "west", "link": {} }]);
+        let routes = json!([{ "relays": [], "weight": 1.0, "predicted_bps": null }]);
+        let members = json!([{ "name": "east", "link": link, "routes": routes }, { "name": "west", "link": {} }]);
         let answer = json!({ "members": members, "gossip_bps": 31_000, "gossip_budget_bps": 1_000_000 });
         let shown = status(&answer);
         assert!(shown.contains("direct 100 % (rate unknown)"), "{shown}");

@@ -25,7 +25,7 @@ const RATE_MIN: Rate = Rate::from_bps(200);
 const QUEUE_MAX: Duration = Duration::from_secs(60);
 
 /// Exit status when a device differs from its policy.
-const NEGATIVE: u8 = 1;
+const NEGATIVE_RESULT: u8 = 1;
 
 pub(crate) fn run(options: ShapeOptions) -> anyhow::Result<ExitCode> {
     host::state::directory();
@@ -171,7 +171,7 @@ fn clear(options: &ClearOptions) -> anyhow::Result<ExitCode> {
             Restored::DeviceGone => writeln!(out, "{device} no longer exists; its auxiliary devices are removed")?,
             Restored::LeftAlone(what) => {
                 writeln!(out, "{device} has {what}, installed by another program after longhaul; not changed")?;
-                code = ExitCode::from(NEGATIVE);
+                code = ExitCode::from(NEGATIVE_RESULT);
             }
         }
     }

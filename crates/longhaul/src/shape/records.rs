@@ -12,8 +12,8 @@ use tc::Tree;
 
 use crate::output::json_line;
 
-pub(super) fn way(way: Direction) -> TrafficDirection {
-    match way {
+pub(super) fn traffic_direction(direction: Direction) -> TrafficDirection {
+    match direction {
         Direction::Egress => TrafficDirection::Egress,
         Direction::Ingress => TrafficDirection::Ingress,
     }
@@ -46,7 +46,7 @@ fn direction(side: &SidePlan) -> ShapeDirection {
     };
     let default = side.classes.iter().find(|c| c.handle == side.default);
     ShapeDirection {
-        direction: way(side.direction),
+        direction: traffic_direction(side.direction),
         device: side.device.name.clone(),
         rate_bps: side.rate.as_bps(),
         wire_rate_bps: side.device.on_wire(side.rate).as_bps(),
@@ -72,7 +72,7 @@ fn class(device: &str, side: &SidePlan, class: &ClassPlan) -> ShapeClass {
     });
     ShapeClass {
         device: device.to_owned(),
-        direction: way(side.direction),
+        direction: traffic_direction(side.direction),
         class: class.name.clone(),
         handle: class.handle.to_string(),
         parent: side.classes.iter().find(|c| c.handle == class.parent).map(|c| c.name.clone()),
@@ -134,7 +134,7 @@ pub(super) fn counters(
         let leaving = if rate_bps > 0 { rate_bps } else { class.htb.ceiling.as_bps() };
         ShapeRecord::Counters(ShapeCounters {
             device: device.to_owned(),
-            direction: way(side.direction),
+            direction: traffic_direction(side.direction),
             class: class.name.clone(),
             utc_s,
             seconds,

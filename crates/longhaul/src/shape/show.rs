@@ -10,10 +10,10 @@ use results::shape::{ShapeFlows, ShapePolicy, ShapeRecord, ShapeState};
 use shaping::SidePlan;
 
 use super::cli::ShowOptions;
-use super::{NEGATIVE, records};
+use super::{NEGATIVE_RESULT, records};
 
 /// Averaging time of the rates of a single reading, without --interval.
-const FIRST_READING: Duration = Duration::from_millis(200);
+const SINGLE_READING_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Device to show.
 struct Shown {
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
     for device in &mut shown {
         read(device, &mut netlink)?;
     }
-    kernel::sleep_for(options.interval.unwrap_or(FIRST_READING));
+    kernel::sleep_for(options.interval.unwrap_or(SINGLE_READING_INTERVAL));
     for device in &mut shown {
         let mut all = vec![ShapeRecord::Policy(policy(&device.installation))];
         all.extend(records::classes(&device.installation.plan));
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &ShowOptions) -> anyhow::Result<ExitCode> {
         follow(&mut shown, interval, options, &mut netlink)?;
     }
     let as_planned = shown.iter().all(|d| d.installation.differences.is_empty());
-    Ok(if as_planned { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+    Ok(if as_planned { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
 }
 
 fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlink: &mut Netlink) -> anyhow::Result<()> {
@@ -119,7 +119,7 @@ fn flows(netlink: &mut Netlink, side: &SidePlan, device: &str) -> anyhow::Result
     let counted = bpf::counters(program)?;
     Ok(Some(ShapeFlows {
         device: device.to_owned(),
-        direction: records::way(side.direction),
+        direction: records::traffic_direction(side.direction),
         mice: counted.mice,
         elephants: counted.elephants,
         flows_max: u64::from(counted.flow_entries),

@@ -69,7 +69,7 @@ impl Diagnostics {
         };
         let at_s = now.saturating_since(self.start).as_secs_f64();
         let chosen: Vec<TcpConnection> = all.into_iter().filter(|c| self.is_chosen(c)).collect();
-        let mut records = self.gone(&chosen, at_s);
+        let mut records = self.closed(&chosen, at_s);
         chosen.iter().for_each(|c| self.take(c, at_s, &mut records));
         Ok(records)
     }
@@ -82,10 +82,10 @@ impl Diagnostics {
     }
 
     /// Ends of connections that have closed, with their last samples.
-    fn gone(&mut self, present: &[TcpConnection], at_s: f64) -> Vec<TraceRecord> {
+    fn closed(&mut self, present: &[TcpConnection], at_s: f64) -> Vec<TraceRecord> {
         let present: BTreeSet<u64> = present.iter().map(|c| c.cookie).collect();
-        let gone: Vec<u64> = self.flows.keys().copied().filter(|c| !present.contains(c)).collect();
-        let last = gone.iter().filter_map(|cookie| self.flows.remove(cookie)).map(|(_, last)| last);
+        let closed: Vec<u64> = self.flows.keys().copied().filter(|c| !present.contains(c)).collect();
+        let last = closed.iter().filter_map(|cookie| self.flows.remove(cookie)).map(|(_, last)| last);
         let ends: Vec<TraceRecord> =
             last.map(|last| TraceRecord::Sample(TraceSample { at_s, cause: TraceCause::End, ..last })).collect();
         self.samples += ends.len() as u64;

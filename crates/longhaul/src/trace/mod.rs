@@ -21,7 +21,7 @@ use source::Source;
 /// Pause between two polls; cheaper than a wake-up per event, and the ring buffer holds several seconds of events.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Exit status when events were lost.
-const NEGATIVE: u8 = 1;
+const NEGATIVE_RESULT: u8 = 1;
 
 pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     sinks.finish()?;
     outcome?;
     ended?;
-    Ok(if lost_events > 0 { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
+    Ok(if lost_events > 0 { ExitCode::from(NEGATIVE_RESULT) } else { ExitCode::SUCCESS })
 }
 
 fn start(options: &TraceOptions, source: &Source) -> TraceStart {

@@ -11,7 +11,7 @@ use super::cli::{SourceChoice, TraceOptions};
 use super::diagnostics::Diagnostics;
 use super::process::Choice;
 use super::records::FlowNumbers;
-use crate::output::say;
+use crate::output::print_message;
 
 /// Interval at which the connections of the selected processes are listed.
 const SELECT_INTERVAL: Duration = Duration::from_millis(250);
@@ -37,7 +37,7 @@ impl Source {
             Err(e) if options.source == SourceChoice::Bpf || options.every_packet => return Err(e.into()),
             Err(e) => e,
         };
-        say(&format!(
+        print_message(&format!(
             "{failure}\nfalling back to socket diagnostics, polled every {:?}: connections of this network namespace \
              only, without the internal state of FAST TCP and H-TCP, and without events between two polls",
             options.interval

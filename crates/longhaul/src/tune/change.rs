@@ -9,8 +9,8 @@ use tuning::Change;
 
 use super::cli::{ApplyOptions, UndoOptions};
 use super::output::Output;
-use super::{NEGATIVE, plan};
-use crate::output::say;
+use super::{NEGATIVE_RESULT, plan};
+use crate::output::print_message;
 
 pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
     let (start, rows) = plan::advice(&options.path, TuneCommand::Apply)?;
@@ -20,7 +20,7 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
         return Err(TuneError::NotTheHost.into());
     }
     if changes.is_empty() {
-        say("nothing to change: all settings are as recommended for this path");
+        print_message("nothing to change: all settings are as recommended for this path");
     }
     let mut output = Output::new(options.json);
     if options.dry_run {
@@ -33,7 +33,7 @@ pub(super) fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
     output.record(&TuneRecord::Start(start));
     let done = session.apply(&changes, file.as_ref(), &mut |c| output.record(&TuneRecord::Change(c)))?;
     output.finish()?;
-    Ok(if done { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+    Ok(if done { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
 }
 
 fn planned_record(change: &Change) -> TuneChange {
@@ -62,5 +62,5 @@ pub(super) fn undo(options: &UndoOptions) -> anyhow::Result<ExitCode> {
     }
     let as_before = as_before?;
     output.finish()?;
-    Ok(if as_before { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+    Ok(if as_before { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
 }

@@ -6,7 +6,7 @@ use results::tune::{TuneCommand, TuneRecord};
 
 use super::cli::CheckOptions;
 use super::output::Output;
-use super::{NEGATIVE, plan};
+use super::{NEGATIVE_RESULT, plan};
 
 pub(super) fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     let (start, rows) = plan::advice(&options.path, TuneCommand::Check)?;
@@ -19,5 +19,5 @@ pub(super) fn run(options: &CheckOptions) -> anyhow::Result<ExitCode> {
     }
     output.record(&TuneRecord::Summary(summary));
     output.finish()?;
-    Ok(if should_change { ExitCode::from(NEGATIVE) } else { ExitCode::SUCCESS })
+    Ok(if should_change { ExitCode::from(NEGATIVE_RESULT) } else { ExitCode::SUCCESS })
 }

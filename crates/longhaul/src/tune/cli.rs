@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use units::Rate;
 
 use crate::cli::streams;
-use crate::quantity::{NOT_ZERO, rate, seconds_from, time};
+use crate::quantity::{NONZERO_TIME_MIN, rate, seconds_from, time};
 
 use crate::peer::{PeerOptions, Target};
 
@@ -105,7 +105,7 @@ pub(crate) struct VerifyOptions {
     #[command(flatten)]
     pub(crate) path: PathArguments,
     /// Duration of each test.
-    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = seconds_from(NOT_ZERO))]
+    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = seconds_from(NONZERO_TIME_MIN))]
     pub(crate) time: Duration,
     /// Number of pairs of tests, one without and one with the changes.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=1000))]

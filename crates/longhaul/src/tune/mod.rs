@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use cli::{TuneCommand, TuneOptions};
 
 /// Exit status when changes are recommended, could not be applied or reverted, or gave no improvement.
-const NEGATIVE: u8 = 1;
+const NEGATIVE_RESULT: u8 = 1;
 
 pub(crate) fn run(options: TuneOptions) -> anyhow::Result<ExitCode> {
     match options.command {

@@ -15,7 +15,7 @@ use units::{Duration, nanos};
 
 use super::cli::VerifyOptions;
 use super::output::Output;
-use super::{NEGATIVE, plan};
+use super::{NEGATIVE_RESULT, plan};
 
 pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
@@ -44,7 +44,7 @@ pub(super) fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     let is_better = verdict.comparison == Comparison::Better;
     output.record(&TuneRecord::Verdict(verdict));
     output.finish()?;
-    Ok(if is_better { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+    Ok(if is_better { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
 }
 
 struct Trial<'a> {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::text;
 
-/// The host's own network.
+/// State of the host's own network.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Host {
     shown: Vec<String>,
@@ -39,19 +39,19 @@ fn read_tree(directory: &Path, all: &mut BTreeMap<String, String>) {
         if entry.is_dir() {
             read_tree(&entry, all);
         } else if let Ok(value) = fs::read_to_string(&entry) {
-            // Some can only be written.
+            // Write-only keys are skipped.
             all.insert(entry.display().to_string(), value);
         }
     }
 }
 
-/// Inode of a namespace that a file under /proc stands for.
+/// Returns the inode of the namespace that a file under /proc refers to.
 pub(crate) fn inode(path: impl AsRef<Path>) -> Option<u64> {
     fs::metadata(path).ok().map(|m| m.ino())
 }
 
-/// Processes other than this that are in one of these namespaces or hold one of them open. When there are none, the
-/// kernel has removed the namespaces with all their devices.
+/// Returns the command lines of other processes that are in one of these namespaces or hold one of them open. Without
+/// such a process, the kernel has removed the namespaces with all their devices.
 pub(crate) fn users(namespaces: &BTreeSet<u64>) -> Vec<String> {
     let own = std::process::id().to_string();
     let processes = fs::read_dir("/proc").unwrap().map(|e| e.unwrap().path());

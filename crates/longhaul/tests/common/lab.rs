@@ -1,5 +1,5 @@
-//! A running lab of the built binary, and access to its nodes. One at a time: the test machines have two
-//! cores.
+//! Running lab of the built binary, and access to its nodes. Only one lab runs at a time, because the test machines
+//! have two cores.
 #![allow(clippy::unwrap_in_result, clippy::wildcard_enum_match_arm, reason = "helpers of tests are tests too")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use super::host::{inode, users};
 use super::{longhaul, text};
 
 /// Maximum start time of a lab; usually below 1 s, longer on a host under heavy load.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -32,7 +32,7 @@ pub(crate) struct Turn {
 /// Waits until no other test uses the machine; `None`, with a note, if labs are impossible here.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub(crate) fn turn() -> Option<Turn> {
-    // A test that failed with the turn in hand left nothing behind.
+    // A failed test leaves no lab running, so a poisoned mutex is usable.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let turn = Turn { state: tempfile::tempdir().unwrap(), _turn: turn };
     let probe = turn.longhaul(&["lab", "path", "--far", "sleep 60", "--", "true"]).output().unwrap();
@@ -44,7 +44,7 @@ pub(crate) fn turn() -> Option<Turn> {
     Some(turn)
 }
 
-/// The same for tests that enter nodes, which only root can from outside.
+/// Like [`turn`], for tests that enter the nodes of a lab, which needs root; `None`, with a note, without root.
 #[allow(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub(crate) fn turn_of_root() -> Option<Turn> {
     if let Err(e) = kernel::new_namespace() {
@@ -77,7 +77,7 @@ impl Turn {
         fs::read_dir(self.registry()).map_or(0, Iterator::count)
     }
 
-    /// Path that exists until `Lab::end`.
+    /// Starts a path that exists until `Lab::end`.
     pub(crate) fn path(&self, arguments: &[&str]) -> Lab {
         let directory = tempfile::tempdir().unwrap();
         let json = directory.path().join("records.jsonl");
@@ -97,7 +97,7 @@ impl Turn {
         Lab { child, _out: Some(out), directory, json, nodes, namespaces }
     }
 
-    /// Experiment, from the start of its nodes on.
+    /// Starts an experiment and returns when its nodes exist.
     pub(crate) fn run(&self, toml: &str, arguments: &[&str]) -> Lab {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("experiment.toml");
@@ -106,21 +106,21 @@ impl Turn {
         let mut command = self.longhaul(&["lab", "run"]);
         command.arg(&file).arg("--out").arg(&out).args(arguments);
         let mut child = spawn(&mut command);
-        let begin = Instant::now();
+        let start = Instant::now();
         let (nodes, namespaces) = loop {
             if let Some(nodes) = self.nodes(child.id()) {
                 break nodes;
             }
-            if child.try_wait().unwrap().is_some() || begin.elapsed() > PATIENCE {
-                panic!("the lab did not stand: {}", text(&child.wait_with_output().unwrap().stderr));
+            if child.try_wait().unwrap().is_some() || start.elapsed() > TIMEOUT {
+                panic!("the lab did not start: {}", text(&child.wait_with_output().unwrap().stderr));
             }
             thread::sleep(Duration::from_millis(5));
         };
         Lab { child, _out: None, directory, json: out.join("records.jsonl"), nodes, namespaces }
     }
 
-    /// The nodes of a lab as the registry lists them, by the lab's own descriptors, and the inodes of all its
-    /// namespaces.
+    /// Returns the nodes of a lab that the registry lists, opened through the lab's descriptors, and the inodes of all
+    /// its namespaces.
     fn nodes(&self, lab: u32) -> Option<(BTreeMap<String, Namespace>, BTreeSet<u64>)> {
         let entry = fs::read(self.registry().join(format!("{lab}.json"))).ok()?;
         let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
@@ -142,7 +142,7 @@ fn spawn(command: &mut Command) -> Child {
 /// Running lab; killed when dropped.
 pub(crate) struct Lab {
     pub(crate) child: Child,
-    /// Held so that the near command can write.
+    /// Keeps the pipe open to which the near command writes.
     _out: Option<BufReader<ChildStdout>>,
     pub(crate) directory: TempDir,
     json: PathBuf,
@@ -169,28 +169,28 @@ impl Lab {
         self.directory.path().join("out")
     }
 
-    /// Waits until all its processes have ended and no process holds its namespaces.
+    /// Waits until all processes of the lab have ended and no process holds its namespaces.
     pub(crate) fn await_gone(&self) {
         await_that("processes and namespaces of the lab are gone", || users(&self.namespaces).is_empty());
     }
 
-    /// Number of processes that use its namespaces.
+    /// Returns the number of processes that use the lab's namespaces.
     pub(crate) fn users(&self) -> usize {
         users(&self.namespaces).len()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the lab's process group.
     pub(crate) fn signal(&self, signal: i32) {
         kernel::signal_group(&self.child, signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits until the lab's process has ended.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        wait(&mut self.child, PATIENCE)
+        wait(&mut self.child, TIMEOUT)
     }
 
-    /// Waits until an experiment's clock runs: until its first interval is recorded.
-    pub(crate) fn await_begin(&self) {
+    /// Waits until the first interval of an experiment is recorded, so that its clock runs.
+    pub(crate) fn await_start(&self) {
         self.await_intervals(1);
     }
 
@@ -198,15 +198,15 @@ impl Lab {
     pub(crate) fn await_intervals(&self, count: usize) {
         let recorded =
             || fs::read_to_string(&self.json).map_or(0, |text| text.matches("\"record\":\"engine\"").count());
-        await_that("the run goes on", || recorded() >= count);
+        await_that("the run continues", || recorded() >= count);
     }
 
-    /// Ends a path by the end of its command's input, waits for an experiment; then reads the records.
+    /// Ends a path by closing its command's input, or waits for the end of an experiment; then reads the records.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.child.stdin.take());
         let message = drain(self.child.stderr.take());
         let shown = drain(self.child.stdout.take());
-        let status = wait(&mut self.child, PATIENCE * 4);
+        let status = wait(&mut self.child, TIMEOUT * 4);
         let message = message.join().unwrap();
         drop(shown.join());
         let records = read(&self.json);
@@ -237,25 +237,25 @@ fn drain(source: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Strin
     })
 }
 
-/// Waits for a child's end; a child that does not end is a failed test.
-pub(crate) fn wait(child: &mut Child, patience: Duration) -> ExitStatus {
-    kernel::wait_child(child, patience).unwrap().unwrap_or_else(|| panic!("not done after {patience:?}"))
+/// Waits for a child's end and panics after the timeout.
+pub(crate) fn wait(child: &mut Child, timeout: Duration) -> ExitStatus {
+    kernel::wait_child(child, timeout).unwrap().unwrap_or_else(|| panic!("the child has not ended after {timeout:?}"))
 }
 
-/// The records of a file.
+/// Reads the records of a file.
 pub(crate) fn read(json: &std::path::Path) -> Vec<LabRecord> {
     let file = File::open(json).unwrap();
     results::read_lab_records(BufReader::new(file)).unwrap().records
 }
 
 impl Ended {
-    /// Records of one direction.
+    /// Returns the totals of one direction of a link.
     pub(crate) fn link(&self, name: &str, from: &str) -> &LinkTotals {
         self.end.links.iter().find(|l| l.link == name && l.from == from).unwrap()
     }
 
-    /// Forward direction of the path.
-    pub(crate) fn there(&self) -> &LinkTotals {
+    /// Returns the totals of the forward direction of the path.
+    pub(crate) fn forward(&self) -> &LinkTotals {
         self.link("path", "near")
     }
 
@@ -264,11 +264,11 @@ impl Ended {
     }
 }
 
-/// Waits until something holds.
-pub(crate) fn await_that(what: &str, holds: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+/// Waits until the condition is true and panics after [`TIMEOUT`].
+pub(crate) fn await_that(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < TIMEOUT, "not within {TIMEOUT:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn assert_valid(schema: &jsonschema::Validator, lines: &str) {
     }
 }
 
-/// A server process; ended when dropped.
+/// Server process; killed when dropped.
 pub(crate) struct Serve {
     child: Child,
     pub(crate) port: u16,
@@ -48,9 +48,9 @@ impl Serve {
         Self::start_on("127.0.0.1", arguments)
     }
 
-    /// The same on another local address.
+    /// Starts `longhaul serve` on a local address and waits until it listens.
     pub(crate) fn start_on(address: &str, arguments: &[&str]) -> Self {
-        // The kernel names a free port; another process would have to take it within milliseconds.
+        // The kernel selects a free port; a collision within the next milliseconds is unlikely.
         let port = TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
         let mut child = longhaul()
             .args(["serve", "--bind", address, "--port", &port.to_string()])
@@ -62,45 +62,45 @@ impl Serve {
         let mut line = String::new();
         log.read_line(&mut line).unwrap();
         assert!(line.contains("listening"), "{line}");
-        let kept = Arc::new(Mutex::new(String::new()));
-        let lines = Arc::clone(&kept);
+        let collected = Arc::new(Mutex::new(String::new()));
+        let lines = Arc::clone(&collected);
         std::thread::spawn(move || {
             for line in log.lines().map_while(Result::ok) {
                 *lines.lock().unwrap() += &(line + "\n");
             }
         });
-        Self { child, port, log: kept }
+        Self { child, port, log: collected }
     }
 
-    /// Returns its log as soon as that fulfils `condition`.
+    /// Returns the server's log as soon as it fulfils `condition`.
     pub(crate) fn log(&self, condition: impl Fn(&str) -> bool) -> String {
-        let begin = Instant::now();
+        let start_time = Instant::now();
         loop {
             let log = self.log.lock().unwrap().clone();
             if condition(&log) {
                 return log;
             }
-            assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
+            assert!(start_time.elapsed() < Duration::from_secs(20), "{log}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Its number.
+    /// Returns the server's process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the server.
     pub(crate) fn signal(&self, signal: i32) {
         kernel::signal_group(&self.child, signal).unwrap();
     }
 
-    /// Runs `longhaul test` against it.
+    /// Runs `longhaul test` against the server.
     pub(crate) fn test(&self, arguments: &[&str]) -> Output {
         self.test_host("127.0.0.1", arguments)
     }
 
-    /// The same with another name for this host.
+    /// Runs `longhaul test` against the server, which is given by another name of this host.
     pub(crate) fn test_host(&self, host: &str, arguments: &[&str]) -> Output {
         longhaul().args(["test", host, "-p", &self.port.to_string()]).args(arguments).output().unwrap()
     }

@@ -5,12 +5,12 @@ use testbed::undisturbed;
 
 use crate::experiments::{flow, link, run};
 
-fn has_own_control() -> bool {
+fn has_longhaul_control() -> bool {
     let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     all.split_whitespace().any(|name| name.starts_with("fast_") || name.starts_with("htcp_"))
 }
 
-/// 20 Mb/s are 1626 packets of 1538 bytes a second; a round trip of 40 ms holds 65 of them.
+/// Path of the experiments. 20 Mb/s are 1626 packets of 1538 bytes per second, or 65 packets in a round trip of 40 ms.
 const PATH: &str = r#"
 nodes = ["left", "right"]
 [links.path]
@@ -20,18 +20,18 @@ delay = "20ms"
 queue = "2000 packets"
 "#;
 
-/// Runs an experiment; `None`, with a note, where the machine could not carry it.
+/// Runs an experiment; `None`, with a note, if the emulation was not valid.
 fn experiment(toml: &str) -> Option<(LabRunEnd, Vec<LabRecord>)> {
     let directory = tempfile::tempdir().unwrap();
     let (mut ends, records) = run("small", &crate::file(directory.path(), toml), &[])?;
     Some((ends.pop().unwrap(), records))
 }
 
-/// Packets in the queue of the way from a node: mean over intervals that begin after a time of what half of the time
-/// waited.
+/// Returns the queue length on the link from a node, in packets: the mean of the medians of all intervals that start
+/// after `after_s`.
 fn queued(records: &[LabRecord], from: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
-        // The last packet of each sampled block is not full, so that packets have their mean size.
+        // The last packet of each block is not full, so the mean packet size converts bytes to packets.
         LabRecord::Link(l) if l.from == from && l.start_s >= after_s => {
             Some(l.queue.p50_bytes as f64 * l.delivered.packets as f64 / l.delivered.bytes as f64)
         }
@@ -51,13 +51,13 @@ fn fast_fills_the_path_and_keeps_alpha_packets_in_its_queue() {
         println!("{steady} b/s, {queue} packets queued");
         // 20 Mb/s x 1448 / 1538.
         assert!(steady > 0.98 * 20e6 * 1448.0 / 1538.0, "{steady}");
-        assert!((queue / 30.0 - 1.0).abs() < 0.15, "{queue} of 30");
+        assert!((queue / 30.0 - 1.0).abs() < 0.15, "{queue} packets queued, expected 30");
         assert_eq!(link(&end, "left").dropped.queue, 0);
-        assert!(!has_own_control(), "nothing is left in the kernel");
+        assert!(!has_longhaul_control(), "no control remains in the kernel");
     });
 }
 
-/// Goodput of a flow in intervals that begin after a time, in bits per second.
+/// Returns the goodput of a flow in intervals that start after `after_s`, in bits per second.
 fn rate(records: &[LabRecord], flow: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
         LabRecord::Flow(f) if f.flow == flow && f.start_s >= after_s => {
@@ -65,7 +65,7 @@ fn rate(records: &[LabRecord], flow: &str, after_s: f64) -> f64 {
         }
         _ => None,
     });
-    // Not the mean of their rates: the last one is as short as it happens to be.
+    // The intervals differ in length, so their rates are not averaged.
     let (bits, time) = own.fold((0.0, 0.0), |(bits, time), (b, t)| (bits + b, time + t));
     bits / time
 }
@@ -75,7 +75,7 @@ fn fast_flow(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn fast_flows_that_begin_together_share_alike_and_queue_alpha_each() {
+fn fast_flows_that_start_together_share_equally_and_queue_alpha_each() {
     undisturbed(|| {
         let flows: String = ["a", "b", "c", "d"].map(|name| fast_flow(name, "")).concat();
         let toml = format!("duration = \"14s\"\n{PATH}[congestion.fast_test]\nalpha = 15\n{flows}");
@@ -86,31 +86,32 @@ fn fast_flows_that_begin_together_share_alike_and_queue_alpha_each() {
         let queue = queued(&records, "left", 5.5);
         println!("{rates:?} b/s, Jain's index {jain}, {queue} packets queued");
         assert!(jain > 0.95, "{rates:?}");
-        // Each keeps alpha; a base delay that was measured beside the others' first packets makes it a few more.
-        assert!((55.0..=90.0).contains(&queue), "{queue} of 4 x 15");
+        // Each flow keeps alpha packets in the queue, plus a few more: the first packets of the other flows inflate its
+        // base delay.
+        assert!((55.0..=90.0).contains(&queue), "{queue} packets queued, expected 4 x 15");
         assert_eq!(link(&end, "left").dropped.queue, 0);
     });
 }
 
 #[test]
-fn a_fast_flow_that_comes_late_takes_the_queue_for_the_path_and_gets_more() {
+fn a_late_fast_flow_overestimates_the_base_delay_and_gets_more() {
     undisturbed(|| {
         let flows = format!("{}{}", fast_flow("first", ""), fast_flow("late", "start = \"4s\""));
         let toml = format!("duration = \"12s\"\n{PATH}[congestion.fast_test]\nalpha = 30\n{flows}");
         let Some((_, records)) = experiment(&toml) else { return };
-        // Three seconds are fifty round trips. Not much longer: each moment in which the host holds the machine up lets
-        // the queue run empty, and the late one sees what the path is.
+        // Three seconds are fifty round trips. In a longer test, a pause of the host would empty the queue, and the
+        // late flow would measure the true base delay.
         let [first, late] = ["first", "late"].map(|name| rate(&records, name, 7.0));
         println!("{first} and {late} b/s: {}", late / first);
-        // The late one takes the alpha packets that the first has queued for the path: x1 : x2 = 1 : (1 + x2 / C), so
-        // x2 = 1.62 x1 (Low, Peterson, Wang, "Understanding Vegas", 2002, section V). When it begins, the first's queue
-        // is not always alpha exactly.
+        // The late flow includes the alpha packets of the first in its base delay: x1 : x2 = 1 : (1 + x2 / C), so x2 =
+        // 1.62 x1 (Low, Peterson, Wang, "Understanding Vegas", 2002, section V). The queue of the first flow is not
+        // exactly alpha at the start of the late one.
         assert!((1.3..2.2).contains(&(late / first)), "{late} to {first}");
     });
 }
 
 #[test]
-fn a_receiver_that_limits_does_not_make_the_window_grow() {
+fn the_window_does_not_grow_beyond_the_receiver_limit() {
     undisturbed(|| {
         let flows: String = ["fast_test", "htcp"]
             .map(|name| fast_flow(name, "window = \"20kB\"").replace("\"fast_test\"", &format!("\"{name}\"")))
@@ -128,12 +129,11 @@ fn a_receiver_that_limits_does_not_make_the_window_grow() {
             });
             let largest = windows.max().unwrap();
             println!("{name}: {goodput} b/s, congestion window at most {largest} B");
-            // Linux doubles the 20 kB and offers of that what the packets' bookkeeping leaves, 20 kB at least; but it
-            // never takes back the 64 kB that it has offered at the begin, which shrink over seconds (CUBIC gets 7.7 to
-            // 11.6 Mb/s so). Each 40 ms.
+            // Linux doubles the 20 kB and advertises the part without bookkeeping, at least 20 kB per 40 ms. It never
+            // withdraws the initial window of 64 kB, which shrinks over seconds (CUBIC reaches 7.7 to 11.6 Mb/s).
             assert!((3.4e6..13.2e6).contains(&goodput), "{name}: {goodput}");
-            // In slow start the kernel lets the window grow to twice what has been in flight at most, here 64 kB at the
-            // begin; one that did not heed the limit would double it each 40 ms.
+            // In slow start the kernel lets the window grow to twice the maximum in flight, here 64 kB at the start. A
+            // control that ignored the limit would double it every 40 ms.
             assert!(largest <= 160_000, "{name}: {largest}");
         }
         assert_eq!(link(&end, "left").dropped.queue, 0);
@@ -141,9 +141,9 @@ fn a_receiver_that_limits_does_not_make_the_window_grow() {
 }
 
 #[test]
-fn congestion_marks_slow_both_without_a_loss() {
+fn ecn_marks_slow_both_controls_without_loss() {
     undisturbed(|| {
-        // One packet in fifty is marked on its way (RFC 3168): about one in a round trip of 65 packets.
+        // The router marks one packet in fifty (RFC 3168): about one in a round trip of 65 packets.
         let toml = r#"
 duration = "6s"
 [nodes]
@@ -182,9 +182,9 @@ congestion_control = "htcp"
         let Some((end, records)) = experiment(toml) else { return };
         let [fast, htcp] = ["fast", "htcp"].map(|name| rate(&records, name, 2.0));
         println!("{fast} and {htcp} b/s");
-        // By the square root of the share of marks (Mathis) 8.7 packets a round trip of 41 ms for H-TCP, whose increase
-        // is Reno's at such rates: 2.5 Mb/s. FAST halves its window as often and comes back sooner, yet leaves a part
-        // of the 38 Mb/s unused.
+        // H-TCP increases like Reno at such rates: by the formula of Mathis it sends 8.7 packets in a round trip of 41
+        // ms, or 2.5 Mb/s. FAST halves its window as often and recovers sooner, but leaves a part of the 38 Mb/s
+        // unused.
         assert!((0.5e6..8e6).contains(&htcp), "{htcp}");
         assert!((2e6..28e6).contains(&fast), "{fast}");
         assert!(["fast", "htcp"].iter().all(|name| flow(&end, name).retransmits == Some(0)));
@@ -192,7 +192,7 @@ congestion_control = "htcp"
 }
 
 #[test]
-fn both_live_through_loss_reordering_a_longer_way_and_many_at_once() {
+fn both_controls_survive_loss_reordering_a_longer_path_and_many_streams() {
     undisturbed(|| {
         let flows = r#"
 [congestion.fast]
@@ -217,20 +217,20 @@ to = "right"
 streams = 100
 congestion_control = "htcp"
 "#;
-        // Half a second of queue: two more, and the control connections, which share it, are given up after 20 s of
-        // losses.
+        // The queue holds half a second. With two more seconds, the control connections, which share the queue, would
+        // time out after 20 s of losses.
         let path = PATH.replace("20Mb/s", "10Mb/s").replace("2000 packets", "300 packets");
         let Some((end, _)) = experiment(&format!("duration = \"10s\"\n{path}{flows}")) else { return };
-        let carried: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
-        println!("{carried:?}");
-        assert!(carried.iter().all(|bytes| *bytes > 500_000), "{carried:?}");
+        let received_bytes: Vec<u64> = end.flows.iter().map(|f| f.bytes).collect();
+        println!("{received_bytes:?}");
+        assert!(received_bytes.iter().all(|bytes| *bytes > 500_000), "{received_bytes:?}");
         let used = link(&end, "left").utilisation.unwrap();
         assert!(used > 0.8, "{used}");
     });
 }
 
 #[test]
-fn a_parameter_that_does_not_exist_is_named_with_its_place() {
+fn an_unknown_parameter_is_reported_with_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let toml = format!("duration = \"1s\"\n{PATH}[congestion.fast_x]\nbeta = 3\n");
     let output = crate::common::longhaul()

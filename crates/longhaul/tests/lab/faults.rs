@@ -6,7 +6,7 @@ use std::time::Instant;
 use results::lab::LabRecord;
 
 use crate::common::host::Host;
-use crate::common::lab::{PATIENCE, read, turn, turn_of_root, wait};
+use crate::common::lab::{TIMEOUT, read, turn, turn_of_root, wait};
 use crate::common::text;
 use crate::{SMALL, file};
 
@@ -14,7 +14,7 @@ use crate::{SMALL, file};
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 
-/// Long enough to be ended in the middle, with everything that a lab starts.
+/// Experiment with everything that a lab starts, long enough to be ended in the middle.
 const LONG: &str = r#"
 duration = "100s"
 record.interval = "100ms"
@@ -42,7 +42,7 @@ fn a_killed_lab_leaves_an_entry_for_gc_and_nothing_else() {
     let host = Host::now();
     let bystander = turn.path(&["--rtt", "10ms"]);
     let mut lab = turn.run(LONG, &[]);
-    lab.await_begin();
+    lab.await_start();
     assert!(lab.users() > 5, "flow, server, keeper, programs: {}", lab.users());
     let out = lab.out();
     let pid = lab.child.id();
@@ -59,9 +59,9 @@ fn a_killed_lab_leaves_an_entry_for_gc_and_nothing_else() {
         "{status}"
     );
     let gc = || text(&turn.longhaul(&["lab", "gc"]).output().unwrap().stdout);
-    let done = gc();
-    assert_eq!(done, format!("removed the entry of experiment (lab {pid}), which no longer runs\n"));
-    assert_eq!(turn.entries(), 1, "the lab that runs keeps its entry");
+    let output = gc();
+    assert_eq!(output, format!("removed the entry of experiment (lab {pid}), which no longer runs\n"));
+    assert_eq!(turn.entries(), 1, "the running lab keeps its entry");
     assert_eq!(gc(), "nothing to remove\n");
     assert!(bystander.users() > 0);
     bystander.end();
@@ -69,16 +69,16 @@ fn a_killed_lab_leaves_an_entry_for_gc_and_nothing_else() {
 }
 
 #[test]
-fn an_interrupted_run_is_taken_down_in_order_with_what_it_has() {
+fn an_interrupted_run_ends_in_order_and_keeps_its_results() {
     let Some(turn) = turn_of_root() else { return };
     let host = Host::now();
     let lab = turn.run(LONG, &[]);
     // Long enough for the flow to transfer data.
     lab.await_intervals(15);
     lab.signal(SIGINT);
-    let begin = Instant::now();
+    let start = Instant::now();
     let ended = lab.end();
-    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+    assert!(start.elapsed() < TIMEOUT, "{:?}", start.elapsed());
     assert!(ended.end.interrupted, "{}", ended.message);
     let summary = ended.records.iter().find_map(|r| match r {
         LabRecord::Summary(summary) => Some(summary),
@@ -97,9 +97,9 @@ fn an_interrupted_run_is_taken_down_in_order_with_what_it_has() {
 fn a_program_that_never_ends_is_ended_by_the_lab() {
     let Some(turn) = turn_of_root() else { return };
     let toml = SMALL.replace("getent hosts right", "trap '' TERM; while true; do sleep 1; done");
-    let begin = Instant::now();
+    let start = Instant::now();
     let ended = turn.run(&toml, &[]).end();
-    assert!(begin.elapsed() < PATIENCE);
+    assert!(start.elapsed() < TIMEOUT);
     assert!(ended.status.success() || !ended.valid(), "{}", ended.message);
     let program = &ended.end.programs[0];
     assert_eq!((program.status.as_str(), program.failed), ("stopped by the lab", false));
@@ -118,10 +118,10 @@ fn a_program_that_fails_makes_the_run_invalid() {
 }
 
 #[test]
-fn a_run_on_a_too_slow_machine_is_invalid_and_gives_status_1() {
+fn a_run_with_late_packets_is_invalid_and_has_exit_status_1() {
     let Some(turn) = turn() else { return };
     let directory = tempfile::tempdir().unwrap();
-    // A connection that is refused sends a packet each way; nothing is as punctual as a nanosecond.
+    // A refused connection sends one packet in each direction; no machine meets a limit of 1 ns.
     let toml = SMALL
         .replace("getent hosts right", "exec 3<>/dev/tcp/right/9 || true")
         .replace("command = \"exec", "start = \"0.2s\"\ncommand = [\"bash\", \"-c\", \"exec");
@@ -140,8 +140,8 @@ fn a_run_on_a_too_slow_machine_is_invalid_and_gives_status_1() {
         _ => None,
     });
     let attempts: Vec<_> = attempts.collect();
-    assert_eq!(attempts.len(), 2, "both attempts are on record: {attempts:?}");
-    assert_eq!((attempts[0].0, attempts[0].2), (attempts[1].0, attempts[1].2), "the same run is made again");
+    assert_eq!(attempts.len(), 2, "both attempts are recorded: {attempts:?}");
+    assert_eq!((attempts[0].0, attempts[0].2), (attempts[1].0, attempts[1].2), "the second attempt repeats the run");
     assert!(shown.contains("attempt 2"), "{shown}");
 }
 
@@ -159,7 +159,7 @@ fn a_lab_without_descriptors_names_the_limit_and_leaves_nothing() {
     command.args(["-c", "ulimit -n 40; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_longhaul")]);
     command.args(["lab", "run", &large, "--out", &out]).env("LONGHAUL_STATE", turn.state());
     let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let status = wait(&mut child, PATIENCE);
+    let status = wait(&mut child, TIMEOUT);
     let message = text(&child.wait_with_output().unwrap().stderr);
     assert_eq!(status.code(), Some(2), "{message}");
     assert!(message.contains("ulimit -n"), "{message}");

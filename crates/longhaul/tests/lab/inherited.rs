@@ -1,73 +1,76 @@
-//! What the kernel does beside a congestion control, it does for FAST TCP and H-TCP as for its own: a window that the
-//! application does not use, the restart after a silence, pacing.
+//! Functions of the kernel's TCP that must work with FAST TCP and H-TCP as with its own controls: validation of an
+//! unused window, restart after idle, pacing.
 
 use std::time::{Duration, Instant};
 
 use results::lab::LabRecord;
 use testbed::undisturbed;
 
-use crate::beside::{Beside, CONTROLS, Connection, Lane, OWN, threshold, window};
+use crate::comparison::{CONTROLS, Comparison, Connection, ControlledPath, KERNEL_CONTROLS, threshold, window};
 use crate::experiments::{flow, run};
 
-/// The initial window in packets (RFC 6928), which is the least that the kernel leaves of a window that was not used.
-const INITIAL: u64 = 10;
+/// Initial window in packets (RFC 6928), the lower bound to which the kernel reduces an unused window.
+const INITIAL_WINDOW_PACKETS: u64 = 10;
 
-/// Each control twice: where the kernel takes back a window that was not used, and where it does not.
-fn lanes() -> Vec<Lane> {
-    let with = |sysctl| CONTROLS.into_iter().map(move |control| Lane { control, sysctl });
+/// Returns each control twice: with and without the kernel's slow start after idle.
+fn controlled_paths() -> Vec<ControlledPath> {
+    let with = |sysctl| CONTROLS.into_iter().map(move |control| ControlledPath { control, sysctl });
     let restarts = with("\"net.ipv4.tcp_slow_start_after_idle\" = 1");
     restarts.chain(with("\"net.ipv4.tcp_slow_start_after_idle\" = 0")).collect()
 }
 
 #[test]
-fn an_idle_connection_restarts_with_the_initial_window_unless_the_host_is_configured_otherwise() {
+fn an_idle_connection_restarts_with_the_initial_window_unless_disabled() {
     undisturbed(|| {
-        let Some(beside) = Beside::begin(8, &lanes(), "", "") else { return };
+        let Some(comparison) = Comparison::start(8, &controlled_paths(), "", "") else { return };
         let timed = |c: &Connection| {
-            let begin = Instant::now();
-            (c.deliver(300_000), begin.elapsed())
+            let start = Instant::now();
+            (c.deliver(300_000), start.elapsed())
         };
-        let seen = beside.each(|c| {
+        let results = comparison.each(|c| {
             let (before, first) = timed(c);
-            // Half for each timeout of silence: five of at most 400 ms leave no more than the initial window of 320
-            // packets.
+            // The kernel halves the window for each idle timeout: five of at most 400 ms reduce 320 packets to the
+            // initial window.
             kernel::sleep_for(Duration::from_secs(2));
             c.send(1);
             let after = c.state();
             (before, first, after, timed(c).1)
         });
-        if beside.end().is_none() {
+        if comparison.end().is_none() {
             return;
         }
-        let slowest = seen[..OWN].iter().map(|(.., again)| *again).max().unwrap();
-        for (lane, (before, first, after, again)) in lanes().iter().zip(&seen) {
-            let (w, kept) = (window(before), window(after));
-            println!("{lane:?}: {w} packets, then {kept}, threshold {:?}, {first:?} and {again:?}", threshold(after));
-            assert!((20..=320).contains(&w), "{lane:?}: {w}");
-            let restarts = lane.sysctl.ends_with('1');
-            assert_eq!(kept, if restarts { INITIAL } else { w }, "{lane:?}");
+        let slowest = results[..KERNEL_CONTROLS].iter().map(|(.., second)| *second).max().unwrap();
+        for (path, (before, first, after, second)) in controlled_paths().iter().zip(&results) {
+            let (w, reduced) = (window(before), window(after));
+            println!(
+                "{path:?}: {w} packets, then {reduced}, threshold {:?}, {first:?} and {second:?}",
+                threshold(after)
+            );
+            assert!((20..=320).contains(&w), "{path:?}: {w}");
+            let restarts = path.sysctl.ends_with('1');
+            assert_eq!(reduced, if restarts { INITIAL_WINDOW_PACKETS } else { w }, "{path:?}");
             // tcp_current_ssthresh: at least three quarters of the window that was, each quarter rounded down.
             let quarters = (w >> 1) + (w >> 2);
             let expected = threshold(before).map(|t| if restarts { t.max(quarters) } else { t });
-            assert_eq!(threshold(after), expected, "{lane:?}");
+            assert_eq!(threshold(after), expected, "{path:?}");
             // It continues like a new connection: at most one round trip slower.
-            assert!(*again < *first + Duration::from_millis(45), "{lane:?}: {again:?}, and {first:?} as a new one");
-            if lane.control == "htcp" {
-                // Its slow start is the kernel's; FAST leaves its own at the first queue, wherever the threshold is.
-                assert!(*again < slowest + Duration::from_millis(45), "{again:?}, the kernel's own {slowest:?}");
+            assert!(*second < *first + Duration::from_millis(45), "{path:?}: {second:?}, and {first:?} at the start");
+            if path.control == "htcp" {
+                // H-TCP uses the kernel's slow start; FAST ends its own at the first queue, whatever the threshold.
+                assert!(*second < slowest + Duration::from_millis(45), "{second:?}, the kernel's own {slowest:?}");
             }
         }
     });
 }
 
 #[test]
-fn a_window_that_the_application_does_not_use_stays_as_it_is() {
+fn an_unused_window_does_not_change() {
     undisturbed(|| {
-        let Some(beside) = Beside::begin(6, &lanes()[..CONTROLS.len()], "", "") else { return };
-        let seen = beside.each(|c| {
+        let Some(comparison) = Comparison::start(6, &controlled_paths()[..CONTROLS.len()], "", "") else { return };
+        let results = comparison.each(|c| {
             let before = window(&c.deliver(300_000));
-            // One packet in 10 ms: four in a round trip. As long as acknowledgements come the kernel does not take the
-            // window back either.
+            // One packet every 10 ms is four per round trip. While acknowledgements arrive, the kernel does not reduce
+            // the window either.
             let windows: Vec<u64> = (0..300)
                 .map(|_| {
                     c.send(1448);
@@ -77,10 +80,10 @@ fn a_window_that_the_application_does_not_use_stays_as_it_is() {
                 .collect();
             (before, windows)
         });
-        if beside.end().is_none() {
+        if comparison.end().is_none() {
             return;
         }
-        for (control, (before, windows)) in CONTROLS.iter().zip(&seen) {
+        for (control, (before, windows)) in CONTROLS.iter().zip(&results) {
             println!("{control}: {before} packets, then {:?}", windows.last());
             assert!(*before >= 20, "{control}: {before}");
             assert!(windows.iter().all(|w| w == before), "{control}: {before} packets, then {windows:?}");
@@ -88,7 +91,7 @@ fn a_window_that_the_application_does_not_use_stays_as_it_is() {
     });
 }
 
-/// Each control with a path of its own of 10 Mb/s, held to 4 Mb/s by its socket.
+/// Experiment with one path of 10 Mb/s per control, paced to 4 Mb/s by the socket.
 fn paced() -> String {
     let nodes = |n: usize| format!("\"a{n}\", \"b{n}\"");
     let all: Vec<String> = (0..CONTROLS.len()).map(nodes).collect();
@@ -104,12 +107,12 @@ fn paced() -> String {
 }
 
 #[test]
-fn the_ceiling_of_a_socket_holds_and_spreads_the_packets_as_with_the_kernels_own() {
+fn pacing_limits_rate_and_bursts_as_with_the_kernels_own_controls() {
     undisturbed(|| {
         let directory = tempfile::tempdir().unwrap();
         let Some((ends, records)) = run("small", &crate::file(directory.path(), &paced()), &[]) else { return };
         let rates = CONTROLS.map(|control| flow(&ends[0], control).steady_bps.unwrap() as f64);
-        // The most that ever waited at the link, in packets, once the flows had begun.
+        // Maximum queue length of each link in packets, after the start of the flows.
         let queues = [0, 1, 2, 3].map(|n| {
             let own = records.iter().filter_map(|r| match r {
                 LabRecord::Link(l) if l.from == format!("a{n}") && l.start_s > 0.9 => Some(l.queue.max_bytes),
@@ -118,11 +121,11 @@ fn the_ceiling_of_a_socket_holds_and_spreads_the_packets_as_with_the_kernels_own
             own.max().unwrap() as f64 / 1500.0
         });
         println!("{CONTROLS:?}: {rates:?} b/s, at most {queues:?} packets queued");
-        for (n, control) in CONTROLS.iter().enumerate().skip(OWN) {
+        for (n, control) in CONTROLS.iter().enumerate().skip(KERNEL_CONTROLS) {
             assert!((rates[n] / rates[0] - 1.0).abs() < 0.01, "{control}: {} b/s, Reno {}", rates[n], rates[0]);
-            // A window at once would be 16 packets and more.
-            let most = queues[..OWN].iter().copied().fold(0.0, f64::max);
-            assert!(queues[n] <= most + 2.0, "{control}: {} packets, the kernel's own {most}", queues[n]);
+            // A whole window without pacing would be a burst of 16 packets or more.
+            let max = queues[..KERNEL_CONTROLS].iter().copied().fold(0.0, f64::max);
+            assert!(queues[n] <= max + 2.0, "{control}: {} packets, the kernel's own {max}", queues[n]);
         }
         // The kernel paces the bytes of the application.
         assert!((3.8e6..4.05e6).contains(&rates[0]), "{rates:?}");

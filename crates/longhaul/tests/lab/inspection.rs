@@ -1,4 +1,4 @@
-//! `longhaul lab status`, `shell` and `gc` beside running labs.
+//! `longhaul lab status`, `shell` and `gc` while labs run.
 
 use std::process::Output;
 
@@ -39,7 +39,7 @@ fn a_running_lab_is_listed_and_its_nodes_can_be_entered() {
 }
 
 #[test]
-fn two_labs_run_beside_each_other() {
+fn two_labs_run_concurrently() {
     let Some(turn) = turn_of_root() else { return };
     let (slow, fast) = (turn.path(&["--rtt", "400ms"]), turn.path(&["--rtt", "2ms"]));
     let wrong = lab(&turn, &["shell", "near", "--", "true"]);
@@ -48,10 +48,10 @@ fn two_labs_run_beside_each_other() {
     assert!(message.contains("--lab") && message.contains(&slow.child.id().to_string()), "{message}");
     // Same addresses, different paths: a handshake takes one round trip.
     let connect = |lab: &crate::common::lab::Lab| {
-        let begin = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let refused = lab.node("near").run(|| std::net::TcpStream::connect(("10.0.0.2", 9)).is_err()).unwrap();
-        assert!(refused, "nobody listens there");
-        begin.elapsed().as_millis()
+        assert!(refused, "nothing listens on this port");
+        start.elapsed().as_millis()
     };
     assert!((400..1400).contains(&connect(&slow)));
     assert!((2..400).contains(&connect(&fast)));
@@ -80,7 +80,7 @@ fn gc_removes_stale_entries_and_does_not_kill_a_process_with_a_reused_number() {
     assert!(shown.contains("removed the entry of old") && shown.contains("which is no entry"), "{shown}");
     assert_eq!(shown.lines().count(), 2, "{shown}");
     assert_eq!(turn.entries(), 0);
-    assert!(innocent.try_wait().unwrap().is_none(), "it lives");
+    assert!(innocent.try_wait().unwrap().is_none(), "the process still runs");
     innocent.kill().unwrap();
     innocent.wait().unwrap();
 }

@@ -5,13 +5,13 @@
     clippy::unwrap_in_result,
     clippy::print_stdout,
     clippy::wildcard_enum_match_arm,
-    reason = "helpers of tests are tests too; figures are shown on demand"
+    reason = "helpers of tests are tests too; measured values are shown on demand"
 )]
 
 #[path = "../common/mod.rs"]
 mod common;
 
-mod beside;
+mod comparison;
 mod controls;
 mod experiments;
 mod faults;
@@ -22,7 +22,7 @@ mod recovery;
 mod refusals;
 mod rootless;
 
-/// Two nodes, a link, one second, one program, no flow.
+/// Experiment of one second with two nodes, a link and a program, without flows.
 const SMALL: &str = r#"
 duration = "1s"
 nodes = ["left", "right"]

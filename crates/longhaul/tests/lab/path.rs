@@ -9,13 +9,13 @@ use crate::common::host::Host;
 use crate::common::lab::{Turn, read, turn};
 use crate::common::text;
 
-/// Options of tests that do not depend on timing: a pause of the machine does not count.
+/// Runs `lab path` for a test that does not depend on timing: a pause of the machine does not invalidate the run.
 fn path(turn: &Turn, arguments: &[&str]) -> Output {
     turn.longhaul(&[&["lab", "path", "--quiet", "--lateness", "200ms"], arguments].concat()).output().unwrap()
 }
 
 #[test]
-fn the_command_knows_its_peer_and_its_status_is_the_status() {
+fn the_command_gets_its_peer_and_its_exit_status_is_returned() {
     let Some(turn) = turn() else { return };
     let host = Host::now();
     let shown = path(&turn, &["--rtt", "4ms", "--", "echo $LONGHAUL_PEER; hostname; exit 7"]);
@@ -28,7 +28,7 @@ fn the_command_knows_its_peer_and_its_status_is_the_status() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_named() {
+fn a_missing_command_is_reported() {
     let Some(turn) = turn() else { return };
     let output = path(&turn, &["--", "no-such-program"]);
     assert_eq!(output.status.code(), Some(2));
@@ -37,7 +37,7 @@ fn a_command_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn input_and_output_pass_through_whole() {
+fn input_and_output_are_passed_through_unchanged() {
     let Some(turn) = turn() else { return };
     let mut child = turn
         .longhaul(&["lab", "path", "--quiet", "--lateness", "200ms", "--far", "sleep 100", "--", "cat"])
@@ -52,11 +52,11 @@ fn input_and_output_pass_through_whole() {
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     assert!(output.status.success());
-    assert!(output.stdout == sent, "{} bytes came back", output.stdout.len());
+    assert!(output.stdout == sent, "{} bytes were returned", output.stdout.len());
 }
 
 #[test]
-fn a_test_against_the_server_at_the_far_end_sees_the_path() {
+fn a_test_to_the_far_end_runs_over_the_path() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
         let directory = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
             results::Record::End(end) => Some(end.directions[0].receiver.bytes),
             _ => None,
         });
-        // What arrived is in the link's own records.
+        // The link's records count the received bytes.
         let delivered: u64 = read(json.as_ref())
             .iter()
             .map(|r| match r {
@@ -77,7 +77,7 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
                 _ => 0,
             })
             .sum();
-        // Headers of 52 bytes for 1448 are 3.6 %; what was sent twice and the control connection are the rest.
+        // Headers of 52 bytes per 1448 are 3.6 %; retransmissions and the control connection are the rest.
         let received = received.unwrap();
         assert!(received > 1_000_000, "{received}");
         assert!(
@@ -88,10 +88,10 @@ fn a_test_against_the_server_at_the_far_end_sees_the_path() {
 }
 
 #[test]
-fn how_late_packets_may_be_is_for_the_user_to_say() {
+fn the_lateness_limit_can_be_set() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
-        // No machine hands a packet over within a nanosecond.
+        // No machine delivers a packet within 1 ns.
         let near = format!("{} test $LONGHAUL_PEER --bytes 100kB", env!("CARGO_BIN_EXE_longhaul"));
         let near = ["--", near.as_str()];
         let strict =
@@ -108,7 +108,7 @@ fn how_late_packets_may_be_is_for_the_user_to_say() {
 }
 
 #[test]
-fn another_command_can_stand_at_the_far_end() {
+fn a_command_can_run_at_the_far_end() {
     let Some(turn) = turn() else { return };
     let directory = tempfile::tempdir().unwrap();
     let note = directory.path().join("far");
@@ -120,7 +120,7 @@ fn another_command_can_stand_at_the_far_end() {
 }
 
 #[test]
-fn a_far_end_that_failed_makes_the_run_invalid() {
+fn a_failed_command_at_the_far_end_makes_the_run_invalid() {
     let Some(turn) = turn() else { return };
     let output = path(&turn, &["--far", "echo far is broken >&2; exit 3", "--", "sleep 0.5"]);
     assert_eq!(output.status.code(), Some(1));
@@ -134,7 +134,7 @@ fn iperf3_runs_over_a_path_where_it_is_installed() {
             return;
         }
         let Some(turn) = turn() else { return };
-        // An attempt before the server listens prints an error, and version 3.12 may end with status 0 all the same.
+        // A client that starts before the server prints an error; version 3.12 may end with status 0 nevertheless.
         let near = "until out=$(iperf3 -c $LONGHAUL_PEER -t 1 -J); echo \"$out\" | grep -q sum_received; do sleep 0.1; done; echo \"$out\"";
         let shown = path(&turn, &["--rate", "20Mb/s", "--rtt", "10ms", "--far", "exec iperf3 -s", "--", near]);
         assert!(shown.status.success(), "{}", text(&shown.stderr));
@@ -142,7 +142,7 @@ fn iperf3_runs_over_a_path_where_it_is_installed() {
         let result: serde_json::Value =
             serde_json::from_str(&shown[shown.rfind("\n{").map_or(0, |at| at + 1)..]).unwrap();
         let bits = result["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-        // 20 Mb/s x 1448 / 1538, and no more than that; less on a busy machine.
+        // The maximum is 20 Mb/s x 1448 / 1538; a busy machine reaches less.
         assert!((5e6..19.3e6).contains(&bits), "{bits}");
     });
 }

@@ -9,13 +9,13 @@ use socket2::SockRef;
 use testbed::undisturbed;
 use units::Rate;
 
-use crate::beside::{Beside, CONTROLS, Connection, Lane};
+use crate::comparison::{CONTROLS, Comparison, Connection, ControlledPath};
 
-fn lanes() -> [Lane; 4] {
-    CONTROLS.map(|control| Lane { control, sysctl: "" })
+fn controlled_paths() -> [ControlledPath; 4] {
+    CONTROLS.map(|control| ControlledPath { control, sysctl: "" })
 }
 
-/// From the entry into a state until a packet finds the connection in another one.
+/// Time from the entry into a TCP state until a packet is processed in another state.
 struct Episode<'a> {
     /// State at the last packet before the entry.
     before: &'a TraceSample,
@@ -25,82 +25,89 @@ struct Episode<'a> {
     after: &'a TraceSample,
 }
 
-/// The only episode of a state.
+/// Returns the only episode of a state; panics if there is none or more than one.
 fn episode(samples: &[TraceSample], state: TraceState) -> Episode<'_> {
     let enters = |s: &&TraceSample| s.cause == TraceCause::State && s.state == state;
     assert_eq!(samples.iter().filter(enters).count(), 1, "{state:?}");
     let at = samples.iter().position(|s| enters(&s)).unwrap();
-    let found = |s: &&TraceSample| s.cause == TraceCause::Ack;
-    let later = || samples[at..].iter().filter(found);
+    let is_ack = |s: &&TraceSample| s.cause == TraceCause::Ack;
+    let later = || samples[at..].iter().filter(is_ack);
     let within: Vec<_> = later().take_while(|s| s.state == state).collect();
     let after = later().nth(within.len()).unwrap();
-    Episode { before: samples[..at].iter().rfind(found).unwrap(), entry: &samples[at], within, after }
+    Episode { before: samples[..at].iter().rfind(is_ack).unwrap(), entry: &samples[at], within, after }
 }
 
-/// Window after a loss, in packets.
+/// Returns the window after a loss, in packets.
 fn reduced(control: &str, window: u32) -> u32 {
     match control {
         // 717 / 1024 (net/ipv4/tcp_cubic.c).
         "cubic" => window * 717 / 1024,
-        // H-TCP's first is a half.
+        // H-TCP halves the window at its first loss.
         _ => window / 2,
     }
 }
 
 #[test]
-fn after_one_loss_the_packets_in_flight_fall_evenly_to_what_the_control_wants() {
+fn after_one_loss_the_packets_in_flight_fall_evenly_to_the_new_window() {
     undisturbed(|| {
-        // One of the first round trips: none of the four has a queue of some ten packets by then.
-        let Some(beside) = Beside::begin(5, &lanes(), ", forward = { loss_list = [110] }", "") else { return };
-        beside.each(|c| c.deliver(800_000));
-        let Some((ended, samples)) = beside.end() else { return };
+        // The loss is in one of the first round trips, before any of the four controls has a queue of ten packets.
+        let Some(comparison) = Comparison::start(5, &controlled_paths(), ", forward = { loss_list = [110] }", "")
+        else {
+            return;
+        };
+        comparison.each(|c| c.deliver(800_000));
+        let Some((ended, samples)) = comparison.end() else { return };
         for (n, control) in CONTROLS.into_iter().enumerate() {
             assert_eq!(ended.link(&format!("l{n}"), &format!("a{n}")).dropped.listed, 1);
             assert!(samples[n].iter().all(|s| s.state != TraceState::Loss), "{control}: a timeout");
             assert_eq!(samples[n].last().unwrap().retransmitted_segments, 1, "{control}");
             let e = episode(&samples[n], TraceState::Recovery);
-            let (window, wanted) = (e.entry.cwnd_segments, e.entry.ssthresh_segments.unwrap());
+            let (window, new_window) = (e.entry.cwnd_segments, e.entry.ssthresh_segments.unwrap());
             let flights: Vec<i64> = e.within.iter().map(|s| i64::from(s.in_flight_segments)).collect();
-            println!("{control}: {window} to {wanted} packets, then {}; {flights:?}", e.after.cwnd_segments);
-            assert_eq!(wanted, reduced(control, window), "{control}");
-            // RFC 6937: as many are sent, of those that arrive, as the new window is of the old one; never more than
-            // arrive.
+            println!("{control}: {window} to {new_window} packets, then {}; {flights:?}", e.after.cwnd_segments);
+            assert_eq!(new_window, reduced(control, window), "{control}");
+            // RFC 6937: the ratio of sent to delivered packets is the ratio of the new window to the old one, and never
+            // above 1.
             let rise = flights.windows(2).map(|w| w[1] - w[0]).max().unwrap();
             assert!(rise <= 1, "{control}: {rise} packets at once");
-            assert!(flights.iter().all(|f| *f >= i64::from(wanted) - 3), "{control}: the path runs empty");
-            let half = (f64::from(window) + f64::from(wanted)) / 2.0;
+            assert!(flights.iter().all(|f| *f >= i64::from(new_window) - 3), "{control}: the path runs empty");
+            let half = (f64::from(window) + f64::from(new_window)) / 2.0;
             let middle = flights[flights.len() / 2] as f64;
-            assert!((middle - half).abs() < 0.15 * half, "{control}: {middle} of {half} in the middle");
-            assert!((wanted..=wanted + 2).contains(&e.after.cwnd_segments), "{control}: {:?}", e.after);
+            assert!(
+                (middle - half).abs() < 0.15 * half,
+                "{control}: {middle} packets in flight in the middle, expected {half}"
+            );
+            assert!((new_window..=new_window + 2).contains(&e.after.cwnd_segments), "{control}: {:?}", e.after);
         }
     });
 }
 
-/// Sends for 4 s: two packets every 2.6 ms, so that nothing waits and something is sent at any time.
+/// Sends two packets every 2.6 ms for 4 s, so that the queue is empty and data is always in flight.
 fn stream(c: &Connection) {
     let pacing = DataOptions { pacing: Some(Rate::from_bps(9_000_000)), ..DataOptions::default() };
     kernel::apply_data_options(&c.stream, &pacing).unwrap();
     SockRef::from(&c.stream).set_send_buffer_size(60_000).unwrap();
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(4) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
         c.send(8_192);
     }
 }
 
-/// Whether FAST's goal at a packet is within the window, or was set while the window was in use: one that ran ahead of
-/// a window that was not would be made up for at once when it is.
-fn goal_is_no_debt(samples: &[TraceSample], at: &TraceSample) -> bool {
-    let Some(goal) = at.fast.as_ref().map(|f| f.target_segments) else { return true };
+/// Returns whether FAST's target window at a packet is at most the window, or was set while the window limited the
+/// sender. A target above an unused window would be used at once by a later burst.
+fn target_allows_no_burst(samples: &[TraceSample], at: &TraceSample) -> bool {
+    let Some(target) = at.fast.as_ref().map(|f| f.target_segments) else { return true };
     let mut earlier = samples.iter().rev().filter(|s| s.cause == TraceCause::Ack && s.at_s < at.at_s);
-    let set_by = earlier.find(|s| s.fast.as_ref().is_none_or(|f| f.target_segments != goal));
-    goal <= at.cwnd_segments || set_by.is_some_and(|s| s.window_limited == Some(true))
+    let set_by = earlier.find(|s| s.fast.as_ref().is_none_or(|f| f.target_segments != target));
+    target <= at.cwnd_segments || set_by.is_some_and(|s| s.window_limited == Some(true))
 }
 
-/// A spurious event makes a connection enter a state at 3 s; afterwards the state must be as before.
-fn is_undone(state: TraceState, schedule: &str) {
-    let Some(beside) = Beside::begin(7, &lanes(), "", schedule) else { return };
-    beside.each(stream);
-    let Some((ended, samples)) = beside.end() else { return };
+/// Checks a spurious event, scheduled at 3 s, that makes a connection enter a state: afterwards window and threshold
+/// must be as before.
+fn assert_undone(state: TraceState, schedule: &str) {
+    let Some(comparison) = Comparison::start(7, &controlled_paths(), "", schedule) else { return };
+    comparison.each(stream);
+    let Some((ended, samples)) = comparison.end() else { return };
     for (n, control) in CONTROLS.into_iter().enumerate() {
         assert_eq!(ended.link(&format!("l{n}"), &format!("a{n}")).dropped, Drops::default());
         let e = episode(&samples[n], state);
@@ -113,11 +120,14 @@ fn is_undone(state: TraceState, schedule: &str) {
             e.after.cwnd_segments,
             e.after.ssthresh_segments
         );
-        // The application holds back before: nothing is saved up that would come at once afterwards.
+        // The application limits the sender before the event, so the window afterwards must allow no burst.
         assert!(e.after.cwnd_segments <= e.before.cwnd_segments + 2, "{control}: {:?}", e.after);
-        assert!(goal_is_no_debt(&samples[n], e.before), "{:?}", e.before);
-        assert!(e.after.retransmitted_segments > e.before.retransmitted_segments, "{control}: nothing was sent again");
-        assert!(e.entry.ssthresh_segments.unwrap() < e.before.cwnd_segments, "{control}: nothing was reduced");
+        assert!(target_allows_no_burst(&samples[n], e.before), "{:?}", e.before);
+        assert!(e.after.retransmitted_segments > e.before.retransmitted_segments, "{control}: no retransmission");
+        assert!(
+            e.entry.ssthresh_segments.unwrap() < e.before.cwnd_segments,
+            "{control}: the threshold was not reduced"
+        );
         assert!(e.after.cwnd_segments >= e.before.cwnd_segments, "{control}: {:?}", e.after);
         let threshold = |s: &TraceSample| s.ssthresh_segments.unwrap_or(u32::MAX);
         assert!(threshold(e.after) >= threshold(e.before), "{control}: {:?}", e.after);
@@ -125,11 +135,11 @@ fn is_undone(state: TraceState, schedule: &str) {
 }
 
 #[test]
-fn a_timeout_that_was_only_a_delay_is_undone() {
+fn a_spurious_timeout_is_undone() {
     undisturbed(|| {
-        // What is sent within a tenth of a second comes 700 ms later, and nothing overtakes it: longer than any timeout
-        // here. The acknowledgements come back on their own way.
-        is_undone(
+        // Packets sent within 0.1 s are delayed by 700 ms, longer than any timeout here, and not overtaken. The reverse
+        // direction is not delayed.
+        assert_undone(
             TraceState::Loss,
             r#"
 [[schedule]]
@@ -148,11 +158,11 @@ delay = "20ms"
 }
 
 #[test]
-fn a_loss_that_was_only_a_packet_overtaken_is_undone() {
+fn a_spurious_loss_by_reordering_is_undone() {
     undisturbed(|| {
-        // The packets that are sent within 6 ms, some five, are overtaken by those of 30 ms, two dozen. What is sent
-        // again needs 40 ms.
-        is_undone(
+        // About five packets, sent within 6 ms, are overtaken by the two dozen packets of the next 30 ms. A
+        // retransmission needs 40 ms.
+        assert_undone(
             TraceState::Recovery,
             r#"
 [[schedule]]

@@ -1,4 +1,4 @@
-//! Capture files, read by other programs than the one that wrote them.
+//! Capture files, read by independent programs.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -51,49 +51,49 @@ fn read(path: &Path) -> Vec<Interface> {
 /// The IPv4 header's length field and checksum (RFC 791 §3.1).
 fn check(data: &[u8], original: u32) {
     assert_eq!(data[0], 0x45);
-    assert_eq!(u32::from(u16::from_be_bytes([data[2], data[3]])), original, "a super-packet was not cut");
+    assert_eq!(u32::from(u16::from_be_bytes([data[2], data[3]])), original, "a super-packet was not segmented");
     let sum: u32 = data[..20].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "checksum of the IP header");
 }
 
 #[test]
-fn a_capture_holds_what_was_offered_and_what_was_delivered() {
+fn a_capture_has_all_offered_and_delivered_packets() {
     let Some(turn) = turn_of_root() else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("path.pcapng");
     let lab = turn.path(&["--rtt", "4ms", "--set", "forward.loss=0.05", "--pcapng", &file.display().to_string()]);
     let burst = Burst { packets: 2000, gap: Duration::from_micros(200), length: 500 };
     over_path(&lab, burst, Duration::from_millis(300));
-    // Super-packets are written as the segments that they stand for.
-    tcp::carry(lab.node("near"), lab.node("far"), IpAddr::from(FAR), 500_000);
-    // The last acknowledgement is under way for 2 ms: delivered by the model, and not yet seen by anybody.
+    // The capture contains the segments of a super-packet.
+    tcp::transfer(lab.node("near"), lab.node("far"), IpAddr::from(FAR), 500_000);
+    // The last acknowledgement takes 2 ms: the model counts it as delivered before it arrives.
     kernel::sleep_for(Duration::from_millis(50));
     let ended = lab.end();
     let interfaces = read(&file);
-    let (there, back) = (ended.there(), ended.link("path", "far"));
+    let (forward, backward) = (ended.forward(), ended.link("path", "far"));
     let expected = [
-        ("near > far sent", there.offered),
-        ("near > far delivered", there.delivered),
-        ("far > near sent", back.offered),
-        ("far > near delivered", back.delivered),
+        ("near > far sent", forward.offered),
+        ("near > far delivered", forward.delivered),
+        ("far > near sent", backward.offered),
+        ("far > near delivered", backward.delivered),
     ];
     for (interface, (name, volume)) in interfaces.iter().zip(expected) {
         assert_eq!(interface.name, name);
         assert_eq!((interface.packets, interface.bytes), (volume.packets, volume.bytes), "{name}");
     }
     assert_eq!(interfaces.len(), 4);
-    assert!(there.offered.packets > 2300, "{there:?}");
-    tshark_reads(&file, interfaces.iter().map(|i| i.packets).sum());
+    assert!(forward.offered.packets > 2300, "{forward:?}");
+    assert_tshark_reads(&file, interfaces.iter().map(|i| i.packets).sum());
 }
 
-/// Wireshark's own reader, where it is installed.
+/// Checks the capture with Wireshark's reader, if it is installed.
 #[allow(clippy::print_stderr, reason = "a skipped check must not look like a passed one")]
-fn tshark_reads(file: &Path, packets: u64) {
+fn assert_tshark_reads(file: &Path, packets: u64) {
     let mut tshark = Command::new("tshark");
     // ip.checksum.status: 1 is good (IPv4 preference `check_checksum`).
     tshark.args(["-n", "-o", "ip.check_checksum:TRUE", "-T", "fields", "-e", "ip.checksum.status", "-r"]).arg(file);
     let Ok(output) = tshark.output() else {
-        eprintln!("tshark is not installed: the capture is checked by pcap-file alone");
+        eprintln!("tshark is not installed: only pcap-file has checked the capture");
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -5,7 +5,7 @@
     clippy::unwrap_in_result,
     clippy::print_stdout,
     clippy::wildcard_enum_match_arm,
-    reason = "helpers of tests are tests too; figures are shown on demand"
+    reason = "helpers of tests are tests too; measured values are shown on demand"
 )]
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Changes during a run, seen in the times of arrival.
+//! Changes during a run, measured by arrival times.
 
 use std::time::Duration;
 
@@ -35,9 +35,9 @@ fn an_outage_has_its_configured_length_and_drops_packets_meanwhile() {
 }
 
 #[test]
-fn a_change_of_the_rate_shows_in_the_distance_of_packets() {
+fn a_rate_change_alters_the_spacing_of_packets() {
     undisturbed(|| {
-        // 462 + 38 bytes: 4 ms at 1 Mb/s, 2 ms at 2 Mb/s. Sent faster than either, so that the queue is never empty.
+        // 462 + 38 bytes take 4 ms at 1 Mb/s and 2 ms at 2 Mb/s. The sender is faster, so the queue is never empty.
         let links = format!(
             "[links.path]\n{PATH}rate = \"1Mb/s\"\nqueue = \"unlimited\"\n[[schedule]]\nlink = \"path\"\nat = \"1s\"\nrate = \"2Mb/s\"\n"
         );
@@ -50,7 +50,7 @@ fn a_change_of_the_rate_shows_in_the_distance_of_packets() {
         let (before, after) = (mean(&arrivals[..200]), mean(&arrivals[500..]));
         assert!((before - 4.0).abs() < 0.05, "{before} ms");
         assert!((after - 2.0).abs() < 0.05, "{after} ms");
-        // The change falls in between, at one packet.
+        // The spacing changes between these two groups.
         let faster = arrivals.windows(9).position(|w| w[8].at_ns - w[0].at_ns < 8 * 3_000_000).unwrap();
         assert!((200..500).contains(&faster), "{faster}");
     });

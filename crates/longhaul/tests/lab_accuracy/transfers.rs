@@ -1,15 +1,14 @@
-//! The kernel's super-packets through everything that a link can do to them: the bytes that arrive are those that were
-//! sent.
+//! Integrity of TCP transfers in the kernel's super-packets under all impairments of a link.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::common::lab::{Ended, turn_of_root};
 use crate::tcp;
 
-const BYTES: usize = 12_000_000;
+const TRANSFER_BYTES: usize = 12_000_000;
 
-/// A lossy, slow, duplicating link to a router, and a LAN behind it. The flow makes the lab give its nodes IPv6.
-/// Two transfers take 4 s at the link's rate, and 6 s with its losses; the lab stands for longer.
+/// Network with a slow, lossy, duplicating link to a router, and a LAN behind it. Because of the flow, the lab assigns
+/// IPv6 addresses. Two transfers take 4 s at the link's rate and 6 s with losses; the lab runs longer.
 const NETWORK: &str = r#"
 duration = "16s"
 record.interval = "100ms"
@@ -40,7 +39,7 @@ rate = "10kb/s"
 fn a_transfer_over_loss_a_router_and_a_lan_arrives_intact_over_ipv4_and_ipv6() {
     let Some(turn) = turn_of_root() else { return };
     let lab = turn.run(NETWORK, &[]);
-    lab.await_begin();
+    lab.await_start();
     let (sender, receiver) = (lab.node("sender"), lab.node("receiver"));
     let address = |family: &str| {
         let shown = receiver.iproute(&format!("ip -json {family} address show dev lo")).unwrap();
@@ -51,15 +50,15 @@ fn a_transfer_over_loss_a_router_and_a_lan_arrives_intact_over_ipv4_and_ipv6() {
     let v4: Ipv4Addr = address("-4").parse().unwrap();
     let v6: Ipv6Addr = address("-6").parse().unwrap();
     for address in [IpAddr::from(v4), IpAddr::from(v6)] {
-        let (sent, arrived) = tcp::carry(sender, receiver, address, BYTES);
+        let (sent, arrived) = tcp::transfer(sender, receiver, address, TRANSFER_BYTES);
         assert_eq!(sent, arrived, "{address}");
     }
     let shown = sender.iproute("ip -json -statistics link show dev path").unwrap();
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let (packets, bytes) = (&shown[0]["stats64"]["tx"]["packets"], &shown[0]["stats64"]["tx"]["bytes"]);
-    // A full packet has 1500 bytes: what is longer in the mean was bundled.
+    // A packet has at most 1500 bytes, so a larger mean proves super-packets.
     let mean = bytes.as_u64().unwrap() / packets.as_u64().unwrap();
-    assert!(mean > 2000, "the kernel sent no super-packets: {mean} bytes in the mean");
+    assert!(mean > 2000, "the kernel sent no super-packets: mean size {mean} bytes");
     let ended = lab.end();
     let truth = ended.link("path", "sender");
     assert!(truth.dropped.loss > 5 && truth.duplicated > 5 && truth.reordered > 5, "{truth:?}");
@@ -71,7 +70,7 @@ fn a_transfer_over_a_bare_path_without_a_rate_arrives_intact() {
     let Some(turn) = turn_of_root() else { return };
     let lab = turn.path(&["--rtt", "2ms", "--mtu", "9000", "--loss", "0.0005", "--jitter", "200us"]);
     let (sent, arrived) =
-        tcp::carry(lab.node("near"), lab.node("far"), IpAddr::from(crate::common::udp::FAR), 4 * BYTES);
+        tcp::transfer(lab.node("near"), lab.node("far"), IpAddr::from(crate::common::udp::FAR), 4 * TRANSFER_BYTES);
     assert_eq!(sent, arrived);
     assert_eq!(lost_by_the_emulator(&lab.end()), 0);
 }

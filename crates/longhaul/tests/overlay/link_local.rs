@@ -4,21 +4,21 @@ use results::Direction;
 use testbed::{Lan, or_skip};
 
 use crate::common::text;
-use crate::setup::{EAST, MEGABYTES_3, Members, carried, init, init_with, join, overlay, put_before, status};
+use crate::setup::{EAST, Members, TRANSFER_BYTES, init, init_with, join, overlay, put_before, status, transferred};
 
 #[test]
-fn members_reach_each_other_by_link_local_addresses_with_their_device() {
+fn nodes_connect_over_link_local_addresses_with_a_device() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("ip address add fe80::77:1/64 dev eth0 nodad").unwrap();
     lan.server.iproute("ip address add fe80::77:2/64 dev eth0 nodad").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let west = init_with(directory.path(), "west", &["--address", "10.77.0.1", "--endpoint", "fe80::77:1%eth0"]);
     let east = init(directory.path(), "east", EAST);
-    // Without its device it is no address.
+    // A link-local endpoint without a device is rejected.
     let bare = join(directory.path(), "west", &format!("{east}endpoint = \"[fe80::77:2]:5460\"\n"));
     assert_ne!(bare.status.code(), Some(0));
-    let told = "needs the device of its link: `[fe80::77:2%eth0]:5460`";
-    assert!(text(&bare.stderr).contains(told), "{}", text(&bare.stderr));
+    let expected = "needs the device of its link: `[fe80::77:2%eth0]:5460`";
+    assert!(text(&bare.stderr).contains(expected), "{}", text(&bare.stderr));
     assert_eq!(
         join(directory.path(), "west", &format!("{east}endpoint = \"[fe80::77:2%eth0]:5460\"\n")).status.code(),
         Some(0)
@@ -30,10 +30,10 @@ fn members_reach_each_other_by_link_local_addresses_with_their_device() {
     let members = Members::up(&lan, directory);
     let endpoint = |name: &str| status(members.directory.path(), name)["members"][0]["link"]["endpoint"].clone();
     assert_eq!([endpoint("west"), endpoint("east")], ["[fe80::77:2%eth0]:5460", "[fe80::77:1%eth0]:5460"]);
-    assert_eq!(carried(&lan.client, Direction::Up, (&lan.server, EAST)), MEGABYTES_3);
+    assert_eq!(transferred(&lan.client, Direction::Up, (&lan.server, EAST)), TRANSFER_BYTES);
     drop(members);
 
-    // A member can be held to the link.
+    // `listen` may name a link-local address with its device.
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     put_before(directory.path(), "west", "listen = \"[fe80::77:1%nothing]:5460\"");

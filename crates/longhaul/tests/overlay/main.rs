@@ -5,13 +5,12 @@
     clippy::unwrap_in_result,
     clippy::print_stdout,
     clippy::wildcard_enum_match_arm,
-    reason = "helpers of tests are tests too; figures are shown on demand"
+    reason = "helpers of tests are tests too; measured values are shown on demand"
 )]
 
 #[path = "../common/mod.rs"]
 mod common;
 
-mod answers;
 mod attacks;
 mod classes;
 mod failures;
@@ -23,9 +22,10 @@ mod names;
 mod networks;
 mod offloads;
 mod page;
+mod queries;
 mod queues;
 mod reload;
+mod routes;
 mod seed;
 mod settings;
 mod setup;
-mod ways;

@@ -7,10 +7,10 @@ use std::process::Command;
 use testbed::{Namespace, or_skip};
 
 use crate::common::{longhaul, text};
-use crate::setup::{Alone, answers, init, overlay, put_before};
+use crate::setup::{Node, init, overlay, put_before, wait_for_start};
 
 #[test]
-fn files_of_a_node_belong_to_its_owner_and_no_symbolic_link_is_followed() {
+fn files_of_a_node_are_private_and_symbolic_links_are_not_followed() {
     let Some(host) = or_skip(Namespace::new()) else { return };
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
@@ -19,26 +19,27 @@ fn files_of_a_node_belong_to_its_owner_and_no_symbolic_link_is_followed() {
     let start = || {
         let mut command = Command::new("sh");
         let run = format!("umask 0; exec {} overlay up --config west.toml", longhaul().get_program().display());
-        Alone(host.start(command.args(["-c", &run]).current_dir(directory.path())).unwrap())
+        Node(host.start(command.args(["-c", &run]).current_dir(directory.path())).unwrap())
     };
-    // Planted where the directory is everybody's: each would be written through.
+    // In a world-writable directory, another user could plant such links; a write through one would overwrite its
+    // target.
     fs::write(at("victim"), "precious\n").unwrap();
     symlink(at("victim"), at("west.start.new")).unwrap();
     symlink(at("victim"), at("west.start")).unwrap();
     let mut member = start();
-    answers(directory.path(), "west");
+    wait_for_start(directory.path(), "west");
     for name in ["west.sock", "west.start", "west.events", "west.record", "west.key", "west.toml"] {
-        let there = fs::symlink_metadata(at(name)).unwrap();
-        assert_eq!(there.permissions().mode() & 0o7777, 0o600, "{name}");
-        assert!(there.is_file() || there.file_type().is_socket(), "{name}");
+        let metadata = fs::symlink_metadata(at(name)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o7777, 0o600, "{name}");
+        assert!(metadata.is_file() || metadata.file_type().is_socket(), "{name}");
     }
     assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.0.wait().unwrap().code(), Some(0));
 
-    // One that is there keeps its mode; a link to a file is refused at the start.
+    // An existing file keeps its mode, and the start refuses a link to a file.
     fs::set_permissions(at("west.events"), Permissions::from_mode(0o640)).unwrap();
     member = start();
-    answers(directory.path(), "west");
+    wait_for_start(directory.path(), "west");
     assert_eq!(fs::metadata(at("west.events")).unwrap().permissions().mode() & 0o7777, 0o640);
     assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.0.wait().unwrap().code(), Some(0));

@@ -3,10 +3,10 @@
 use results::Direction;
 use testbed::{Lan, Namespace, or_skip};
 
-use crate::setup::{MEGABYTES_3, Members, carried, init_with, join, status};
+use crate::setup::{Members, TRANSFER_BYTES, init_with, join, status, transferred};
 
-/// A host that reaches others over the second host of `lan` alone.
-pub(crate) fn behind(lan: &Lan) -> Namespace {
+/// Creates a host whose only link is to the second host of `lan`.
+pub(crate) fn host_behind(lan: &Lan) -> Namespace {
     let host = Namespace::new().unwrap();
     lan.server.iproute(&format!("ip link add net0 type veth peer name eth0 netns {}", host.path())).unwrap();
     for (node, device, addresses) in
@@ -24,11 +24,11 @@ pub(crate) fn behind(lan: &Lan) -> Namespace {
 }
 
 #[test]
-fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
+fn subnets_behind_nodes_are_reachable_over_ipv6_in_both_families() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     lan.client.iproute("ip address add fd99::1/64 dev eth0 nodad").unwrap();
     lan.server.iproute("ip address add fd99::2/64 dev eth0 nodad").unwrap();
-    let host = behind(&lan);
+    let host = host_behind(&lan);
     let directory = tempfile::tempdir().unwrap();
     let west = init_with(directory.path(), "west", &["--address", "10.77.0.1", "--address", "fd77::1"]);
     let east =
@@ -39,18 +39,18 @@ fn networks_behind_members_are_reached_in_both_families_over_ipv6() {
     }
     let members = Members::up(&lan, directory);
     // A node without a configured endpoint has learned it.
-    let told = [status(members.directory.path(), "west"), status(members.directory.path(), "east")];
-    let endpoints = told.map(|t| t["members"][0]["link"]["endpoint"].as_str().map(str::to_owned));
+    let reports = [status(members.directory.path(), "west"), status(members.directory.path(), "east")];
+    let endpoints = reports.map(|t| t["members"][0]["link"]["endpoint"].as_str().map(str::to_owned));
     assert_eq!(endpoints, [Some("[fd99::2]:5460".to_owned()), Some("[fd99::1]:5460".to_owned())]);
 
     for (at, to) in [(&lan.server, "10.77.0.2"), (&lan.server, "fd77::2"), (&host, "192.168.7.2"), (&host, "fd07::2")] {
-        // Both ways: what the member gets for its network, and what that sends.
+        // The peer both receives and sends for the subnet behind it.
         for direction in [Direction::Up, Direction::Down] {
-            assert_eq!(carried(&lan.client, direction, (at, to)), MEGABYTES_3, "{to} {direction:?}");
+            assert_eq!(transferred(&lan.client, direction, (at, to)), TRANSFER_BYTES, "{to} {direction:?}");
         }
     }
-    // All of it went through the tunnel: 24 MB of payload.
+    // The tunnel must have carried all transfers: 24 MB of payload, half in each direction.
     let east = status(members.directory.path(), "east");
-    let bytes = ["tx_bytes", "rx_bytes"].map(|of| east["members"][0]["link"][of].as_u64().unwrap());
+    let bytes = ["tx_bytes", "rx_bytes"].map(|key| east["members"][0]["link"][key].as_u64().unwrap());
     assert!(bytes.iter().all(|b| *b > 12_000_000), "{bytes:?}");
 }

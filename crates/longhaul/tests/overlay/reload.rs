@@ -7,16 +7,16 @@ use results::Direction;
 use testbed::{Lan, or_skip};
 
 use crate::common::text;
-use crate::setup::{EAST, MEGABYTES_3, Members, carried, init, join, overlay, status};
+use crate::setup::{EAST, Members, TRANSFER_BYTES, init, join, overlay, status, transferred};
 
 /// Output of `overlay reload` of the first node, and its exit status.
 fn reload(directory: &Path) -> (String, Option<i32>) {
-    let told = overlay(directory, &["reload", "--config", "west.toml"]);
-    (text(&told.stdout) + &text(&told.stderr), told.status.code())
+    let output = overlay(directory, &["reload", "--config", "west.toml"]);
+    (text(&output.stdout) + &text(&output.stderr), output.status.code())
 }
 
 #[test]
-fn a_member_comes_and_goes_while_the_others_carry_on() {
+fn a_reload_adds_and_removes_a_peer_without_disturbing_others() {
     let Some(lan) = or_skip(Lan::two_hosts()) else { return };
     let members = Members::start(&lan, "");
     let directory = members.directory.path();
@@ -39,18 +39,22 @@ fn a_member_comes_and_goes_while_the_others_carry_on() {
         reload(directory),
         ("added: north\nchanged keys that need a restart: switch_margin\n".to_owned(), Some(0))
     );
-    let knows = |name: &str| {
+    let has_peer = |name: &str| {
         let members = status(directory, "west")["members"].clone();
         members.as_array().unwrap().iter().any(|m| m["name"] == name)
     };
     let routes = || lan.client.iproute("ip route show dev lh0").unwrap();
-    assert!(knows("north") && routes().contains("10.77.0.3"), "{}", routes());
+    assert!(has_peer("north") && routes().contains("10.77.0.3"), "{}", routes());
 
     fs::write(&file, &before).unwrap();
     assert_eq!(reload(directory), ("removed: north\n".to_owned(), Some(0)));
-    assert!(!knows("north") && knows("east"));
+    assert!(!has_peer("north") && has_peer("east"));
     assert!(!routes().contains("10.77.0.3") && routes().contains(EAST), "{}", routes());
-    assert_eq!(carried(&lan.client, Direction::Up, (&lan.server, EAST)), MEGABYTES_3);
+    assert_eq!(transferred(&lan.client, Direction::Up, (&lan.server, EAST)), TRANSFER_BYTES);
     let events = text(&overlay(directory, &["events", "--json", "--config", "west.toml"]).stdout);
-    assert_eq!(events.matches(r#""event":"session""#).count(), 1, "with east, of the start: {events}");
+    assert_eq!(
+        events.matches(r#""event":"session""#).count(),
+        1,
+        "only the session with east from the start: {events}"
+    );
 }

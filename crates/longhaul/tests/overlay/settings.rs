@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use testbed::{Lan, Namespace, or_skip};
 
 use crate::common::{longhaul, text};
-use crate::setup::{Members, answers, init, init_with, join, overlay, overlay_with, put_before};
+use crate::setup::{Members, init, init_with, join, overlay, overlay_with, put_before, wait_for_start};
 
-/// Key of an arbitrary node.
-const EASTS: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
-const NORTHS: &str = "/4ROrEnncvRztHXkHMSN+AtVimZBzONpheeg8DOA3Fc=";
+/// Public keys of arbitrary nodes.
+const EAST_KEY: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
+const NORTH_KEY: &str = "/4ROrEnncvRztHXkHMSN+AtVimZBzONpheeg8DOA3Fc=";
 /// User and group without privileges (`nobody`).
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_ID: u32 = 65_534;
 
 #[test]
-fn two_members_need_nothing_but_init_and_join() {
+fn init_and_peer_add_configure_two_nodes() {
     let directory = tempfile::tempdir().unwrap();
     let (west, east) = (init(directory.path(), "west", "10.77.0.1"), init(directory.path(), "east", "10.77.0.2"));
     for (name, lines) in [("west", &east), ("east", &west)] {
@@ -28,7 +28,7 @@ fn two_members_need_nothing_but_init_and_join() {
         plan.contains("lh0 with 10.77.0.1, MTU 1356") && plan.contains("east connects to this node; 10.77.0.2/32"),
         "{plan}"
     );
-    // Key and secret are for the owner alone.
+    // Only the owner may read the key and the secret.
     for file in ["west.toml", "west.key"] {
         let mode = std::fs::metadata(directory.path().join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{file}");
@@ -38,7 +38,7 @@ fn two_members_need_nothing_but_init_and_join() {
     assert_ne!(keys[0], keys[1]);
 }
 
-/// The list of members that the guide shows.
+/// Returns the member list that the guide shows.
 fn list_of_the_guide() -> &'static str {
     let guide = include_str!("../../../../docs/guide/overlay.md");
     let list = guide.split("```toml\n").find(|block| block.starts_with("member = [")).unwrap();
@@ -64,7 +64,7 @@ fn a_member_list_of_three_lines_is_enough_to_start() {
 }
 
 #[test]
-fn a_joined_peer_is_added_to_an_existing_list() {
+fn peer_add_extends_an_existing_list() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let lines = init(directory.path(), "late", "10.77.0.9") + "endpoint = \"192.0.2.9\"\ndirect = false\n";
@@ -79,7 +79,7 @@ fn a_joined_peer_is_added_to_an_existing_list() {
         (list, table, 4),
         (&*no_comma, table, 4),
         ("member = []\n", table, 1),
-        ("member = [ # nobody yet\n]\n", "", 1),
+        ("member = [ # empty\n]\n", "", 1),
         ("", table, 1),
     ] {
         let before = format!("{bare}{list}{table}");
@@ -90,15 +90,15 @@ fn a_joined_peer_is_added_to_an_existing_list() {
         assert!(plan.contains("late is contacted at 192.0.2.9:5460; 10.77.0.9/32"), "{before}{plan}");
         assert_eq!(plan.matches(" to the device\n").count(), members, "{before}{plan}");
         let after = std::fs::read_to_string(&file).unwrap();
-        assert!(before.split_whitespace().all(|word| after.contains(word.trim_end_matches(']'))), "{after}");
-        // A second join is rejected, and the entry stays.
-        let again = join(directory.path(), "west", &lines);
-        assert_eq!(again.status.code(), Some(2));
-        let message = text(&again.stderr);
+        assert!(before.split_whitespace().all(|token| after.contains(token.trim_end_matches(']'))), "{after}");
+        // A second `peer add` is rejected, and the entry stays.
+        let second = join(directory.path(), "west", &lines);
+        assert_eq!(second.status.code(), Some(2));
+        let message = text(&second.stderr);
         assert!(message.contains("west.toml already lists the peer late as late; edit that entry"), "{message}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), after);
     }
-    // A file that has both forms is none, and is named.
+    // A file with both forms of the list is invalid, and the error names it.
     let both = format!("{bare}{list}\n{lines}");
     std::fs::write(&file, &both).unwrap();
     let refused = join(directory.path(), "west", &lines);
@@ -108,7 +108,7 @@ fn a_joined_peer_is_added_to_an_existing_list() {
 }
 
 #[test]
-fn a_subnet_of_a_node_is_advertised_and_exclusive() {
+fn a_subnet_belongs_to_one_node_only() {
     let directory = tempfile::tempdir().unwrap();
     let made = |name: &str, networks: &[&str]| {
         let (file, secret) = (format!("{name}.toml"), "of this test alone");
@@ -136,13 +136,13 @@ fn a_subnet_of_a_node_is_advertised_and_exclusive() {
         let message = text(&refused.stderr);
         assert!(message.contains(&format!("{network} belongs to both this member and thief")), "{message}");
     }
-    // A part of it is another's to serve: the longest prefix counts.
+    // Another node may serve a part of the subnet, by longest-prefix match.
     assert_eq!(thief("10.1.2.0/24").status.code(), Some(0));
-    assert_eq!(made("east", &["10.1.0.0"]).status.code(), Some(2), "no network");
+    assert_eq!(made("east", &["10.1.0.0"]).status.code(), Some(2), "10.1.0.0 has no prefix length");
 }
 
 #[test]
-fn the_own_entry_of_a_list_sets_the_served_subnets() {
+fn a_node_rejects_its_own_entry_with_other_subnets() {
     let directory = tempfile::tempdir().unwrap();
     let made = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.1"]);
     let key = text(&made.stdout).lines().find(|l| l.starts_with("key")).unwrap().to_owned();
@@ -165,9 +165,9 @@ fn existing_files_are_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let before = std::fs::read(directory.path().join("west.key")).unwrap();
-    let again = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
-    assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("already exists"), "{}", text(&again.stderr));
+    let second = overlay(directory.path(), &["init", "--config", "west.toml", "--address", "10.77.0.9"]);
+    assert_eq!(second.status.code(), Some(2));
+    assert!(text(&second.stderr).contains("already exists"), "{}", text(&second.stderr));
     assert_eq!(std::fs::read(directory.path().join("west.key")).unwrap(), before);
 }
 
@@ -204,36 +204,36 @@ fn invalid_options_of_init_are_rejected_and_leave_no_files() {
 }
 
 #[test]
-fn a_secret_need_not_be_on_the_command_line() {
+fn a_secret_can_be_read_from_a_file_or_standard_input() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let arguments = |name: &'static str, further: &[&'static str]| {
-        [&["init", "--address", "10.77.0.1", "--config", name], further].concat()
+    let arguments = |name: &'static str, more: &[&'static str]| {
+        [&["init", "--address", "10.77.0.1", "--config", name], more].concat()
     };
     std::fs::write(path.join("secret"), "of this test alone\n").unwrap();
     assert_eq!(overlay(path, &arguments("west.toml", &["--secret-file", "secret"])).status.code(), Some(0));
     let lines = "of this test alone\r\n";
     let from_input = overlay_with(path, &arguments("east.toml", &["--secret-file", "-"]), lines);
     assert_eq!(from_input.status.code(), Some(0), "{}", text(&from_input.stderr));
-    assert!(!text(&from_input.stderr).contains("of this test alone"), "who has it knows it");
+    assert!(!text(&from_input.stderr).contains("of this test alone"), "a secret from standard input is not printed");
     for name in ["west.toml", "east.toml"] {
         let made = std::fs::read_to_string(path.join(name)).unwrap();
         assert!(made.contains("network_secret = \"of this test alone\"\n"), "{made}");
     }
     let before = std::fs::read_dir(path).unwrap().count();
-    for (further, word) in [
+    for (more, message) in [
         (&["--secret-file", "nowhere"][..], "cannot read the secret from nowhere"),
         (&["--secret-file", "secret", "--secret", "of this test alone"], "cannot be used with"),
     ] {
-        let refused = overlay(path, &arguments("north.toml", further));
+        let refused = overlay(path, &arguments("north.toml", more));
         assert_eq!(refused.status.code(), Some(2));
-        assert!(text(&refused.stderr).contains(word), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(message), "{}", text(&refused.stderr));
     }
     assert_eq!(std::fs::read_dir(path).unwrap().count(), before);
 }
 
 #[test]
-fn join_keeps_the_owner_of_the_configuration() {
+fn peer_add_keeps_the_owner_of_the_configuration() {
     use std::os::unix::fs::{MetadataExt, chown};
     // Only root can change the owner of a file.
     let Some(_) = or_skip(Namespace::new()) else { return };
@@ -241,45 +241,45 @@ fn join_keeps_the_owner_of_the_configuration() {
     init(directory.path(), "west", "10.77.0.1");
     let east = init(directory.path(), "east", "10.77.0.2");
     let file = directory.path().join("west.toml");
-    // Of a user whom others of the group may read along with.
-    chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
+    // The file has another owner and is readable by the group.
+    chown(&file, Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
     assert_eq!(join(directory.path(), "west", &east).status.code(), Some(0));
     let after = std::fs::metadata(&file).unwrap();
-    assert_eq!((after.uid(), after.gid(), after.mode() & 0o7777), (NOBODY, NOBODY, 0o640));
+    assert_eq!((after.uid(), after.gid(), after.mode() & 0o7777), (UNPRIVILEGED_ID, UNPRIVILEGED_ID, 0o640));
     assert!(std::fs::read_to_string(&file).unwrap().contains("name = \"east\""));
 }
 
 #[test]
-fn settings_that_are_kept_elsewhere_stay_there() {
+fn peer_add_follows_a_symbolic_link() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let east = init(directory.path(), "east", "10.77.0.2");
-    let (link, kept) = (directory.path().join("west.toml"), directory.path().join("kept/settings"));
+    let (link, target) = (directory.path().join("west.toml"), directory.path().join("kept/settings"));
     std::fs::create_dir(directory.path().join("kept")).unwrap();
-    std::fs::rename(&link, &kept).unwrap();
+    std::fs::rename(&link, &target).unwrap();
     std::os::unix::fs::symlink("kept/settings", &link).unwrap();
-    // The key is beside the link.
+    // The key file is in the directory of the link.
     assert_eq!(join(directory.path(), "west", &east).status.code(), Some(0));
     assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("kept/settings"));
-    assert!(std::fs::read_to_string(&kept).unwrap().contains("name = \"east\""));
-    assert_eq!(std::fs::read_dir(directory.path().join("kept")).unwrap().count(), 1, "nothing else is left there");
+    assert!(std::fs::read_to_string(&target).unwrap().contains("name = \"east\""));
+    assert_eq!(std::fs::read_dir(directory.path().join("kept")).unwrap().count(), 1, "no draft remains");
 }
 
 #[test]
-fn without_rights_a_device_that_root_made_ready_is_taken() {
+fn an_unprivileged_node_uses_a_device_that_root_has_prepared() {
     let Some(host) = or_skip(Namespace::new()) else { return };
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     join(directory.path(), "west", &init(directory.path(), "east", "10.77.0.2"));
     for file in ["", "west.toml", "west.key"] {
-        std::os::unix::fs::chown(directory.path().join(file), Some(NOBODY), Some(NOBODY)).unwrap();
+        std::os::unix::fs::chown(directory.path().join(file), Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).unwrap();
     }
-    // The binary where that user reaches it, wherever it was built, and a /dev/net/tun as udev makes it for all: both
-    // in a mount namespace of this process alone.
+    // The user may have no access to the build directory, and /dev/net/tun may lack udev's permissions: a mount
+    // namespace provides both.
     let script = format!(
         "set -e; mount -t tmpfs none /dev/net; mknod -m 666 /dev/net/tun c 10 200; touch longhaul; mount --bind {} \
-         longhaul; exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --bounding-set=-all \
+         longhaul; exec setpriv --reuid={UNPRIVILEGED_ID} --regid={UNPRIVILEGED_ID} --clear-groups --inh-caps=-all --bounding-set=-all \
          ./longhaul overlay up --config west.toml",
         longhaul().get_program().to_str().unwrap()
     );
@@ -291,7 +291,7 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     let message = || text(&start().wait_with_output().unwrap().stderr);
     for (make, refusal) in [
         ("ip link set lo up", "needs CAP_NET_ADMIN"),
-        (&*format!("ip tuntap add lh0 mode tun user {NOBODY}"), "is down"),
+        (&*format!("ip tuntap add lh0 mode tun user {UNPRIVILEGED_ID}"), "is down"),
         ("ip link set lh0 mtu 1356 up", "no address 10.77.0.1"),
     ] {
         host.iproute(make).unwrap();
@@ -299,12 +299,17 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
     }
     host.iproute("ip address add 10.77.0.1/32 dev lh0").unwrap();
     let mut member = start();
-    answers(directory.path(), "west");
+    wait_for_start(directory.path(), "west");
     let process = std::fs::read_to_string(format!("/proc/{}/status", member.id())).unwrap();
-    for has in [&*format!("Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t"), "Groups:\t \n", "CapEff:\t0000000000000000\n"] {
+    for has in [
+        &*format!("Uid:\t{UNPRIVILEGED_ID}\t{UNPRIVILEGED_ID}\t{UNPRIVILEGED_ID}\t"),
+        "Groups:\t \n",
+        "CapEff:\t0000000000000000\n",
+    ] {
         assert!(process.contains(has), "{has} in {process}");
     }
-    // It is gone when `down` is done, so that the next one finds the device free. What root has left out is told.
+    // The node has ended when `down` returns, so the next one can open the device. It reports the route that root has
+    // not added.
     let route = "ip route add 10.77.0.2/32 dev lh0 src 10.77.0.1 metric 30000";
     for has_route in [false, true] {
         assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
@@ -314,14 +319,14 @@ fn without_rights_a_device_that_root_made_ready_is_taken() {
         let before = std::mem::replace(&mut member, start()).wait_with_output().unwrap();
         assert_eq!(before.status.code(), Some(0));
         assert_eq!(text(&before.stderr).contains(route), !has_route, "{}", text(&before.stderr));
-        answers(directory.path(), "west");
+        wait_for_start(directory.path(), "west");
     }
     assert_eq!(overlay(directory.path(), &["down", "--config", "west.toml"]).status.code(), Some(0));
     assert_eq!(member.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
+fn peer_add_rejects_an_invalid_entry_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let east = init(directory.path(), "east", "10.77.0.2");
@@ -329,11 +334,11 @@ fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
     let before = std::fs::read(directory.path().join("west.toml")).unwrap();
     let thief = init(directory.path(), "thief", "10.77.0.2");
     let bad_key = east.replace("key = \"", "key = \"AAAA");
-    let again = east.replace("\"east\"", "\"orient\"");
+    let renamed = east.replace("\"east\"", "\"orient\"");
     let odd = init(directory.path(), "odd", "10.77.0.5").replace("\"odd\"", "\"a b\\nc\\u001b[31m\"");
     for (lines, message) in [
         (thief.as_str(), "the settings west.toml: 10.77.0.2/32 belongs to both"),
-        (&again, "west.toml already lists the peer orient as east"),
+        (&renamed, "west.toml already lists the peer orient as east"),
         (&odd, r#"`name` is "a b\nc\u{1b}[31m"; a member has a name of 1 to 63 bytes"#),
         (&bad_key, "no public key"),
         ("[[member]]\nkey = 7\n", "line"),
@@ -345,8 +350,8 @@ fn a_member_that_contradicts_is_not_joined_and_the_settings_stay() {
         assert!(text(&refused.stderr).contains(message), "{lines}: {}", text(&refused.stderr));
         assert_eq!(std::fs::read(directory.path().join("west.toml")).unwrap(), before, "{lines}");
     }
-    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 8, "four settings and four keys: {left:?}");
+    let remaining: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(remaining.len(), 8, "four configurations and four keys: {remaining:?}");
 }
 
 #[test]
@@ -410,17 +415,17 @@ fn invalid_settings_are_reported_with_a_hint() {
         (format!("relay_rate = \"20kb/s\"\n{good}"), "64.00 kb/s at least"),
         (format!("decision_log = \"west.toml\"\n{good}"), "`decision_log` is also the file of the settings"),
         (
-            format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.3:0\"\n"),
+            format!("{good}[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\nendpoint = \"192.0.2.3:0\"\n"),
             "no port behind the colon",
         ),
         (good.replace("west.key", "none.key"), "none.key"),
         (
-            format!("{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.300\"\n"),
+            format!("{good}[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\nendpoint = \"192.0.2.300\"\n"),
             "endpoint of east: `192.0.2.300`",
         ),
         (
             format!(
-                "{good}[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\n[[member]]\nname = \"east\"\nkey = \"{NORTHS}\"\n"
+                "{good}[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\n[[member]]\nname = \"east\"\nkey = \"{NORTH_KEY}\"\n"
             ),
             "two members are called east",
         ),
@@ -437,12 +442,12 @@ fn invalid_settings_are_reported_with_a_hint() {
 }
 
 #[test]
-fn a_dry_run_refuses_what_a_start_does() {
+fn a_dry_run_and_a_start_reject_the_same_settings() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let file = directory.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(directory.path().join("notes"), "of somebody\n").unwrap();
+    std::fs::write(directory.path().join("notes"), "of another program\n").unwrap();
     let deep = "a".repeat(108);
     for (bad, message) in [
         (format!("device = \"lo\"\n{good}"), "`device` is lo, which is there and is no tunnel device"),
@@ -454,22 +459,22 @@ fn a_dry_run_refuses_what_a_start_does() {
         std::fs::write(&file, &bad).unwrap();
         for arguments in [&["up", "--dry-run", "--config", "west.toml"][..], &["up", "--config", "west.toml"]] {
             let refused = overlay(directory.path(), arguments);
-            let told = text(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {told}");
-            assert!(told.contains("the settings west.toml: ") && told.contains(message), "{arguments:?}: {told}");
+            let error = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {error}");
+            assert!(error.contains("the settings west.toml: ") && error.contains(message), "{arguments:?}: {error}");
             assert!(refused.stdout.is_empty(), "{}", text(&refused.stdout));
         }
     }
-    assert_eq!(std::fs::read_to_string(directory.path().join("notes")).unwrap(), "of somebody\n");
+    assert_eq!(std::fs::read_to_string(directory.path().join("notes")).unwrap(), "of another program\n");
 }
 
 #[test]
-fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
+fn a_dry_run_prints_the_policy_of_configuration_and_command_line() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     let file = directory.path().join("west.toml");
     let good = std::fs::read_to_string(&file).unwrap();
-    // As the reference has it.
+    // The reference page documents this default.
     let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
     let model = match default.trim() {
         "cubic" | "bic" | "htcp" => "cubic",
@@ -502,14 +507,14 @@ fn the_rules_are_those_of_the_settings_and_of_the_command_line() {
 }
 
 #[test]
-fn contradictory_settings_are_reported_before_the_start() {
+fn suspicious_settings_cause_warnings_in_a_dry_run() {
     let directory = tempfile::tempdir().unwrap();
     init(directory.path(), "west", "10.77.0.1");
     put_before(directory.path(), "west", "congestion_control = \"cubci\"");
     let list = format!(
-        "[[member]]\nname = \"east\"\nkey = \"{EASTS}\"\nendpoint = \"192.0.2.1\"\nsubnets = [\"192.0.2.0/24\"]\n"
+        "[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\nendpoint = \"192.0.2.1\"\nsubnets = [\"192.0.2.0/24\"]\n"
     );
-    let waited_for = format!("[[member]]\nname = \"north\"\nkey = \"{NORTHS}\"\n");
+    let waited_for = format!("[[member]]\nname = \"north\"\nkey = \"{NORTH_KEY}\"\n");
     assert_eq!(join(directory.path(), "west", &(list + &waited_for)).status.code(), Some(0));
     let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     assert_eq!(plan.status.code(), Some(0));
@@ -521,7 +526,7 @@ fn contradictory_settings_are_reported_before_the_start() {
 }
 
 #[test]
-fn lines_for_others_have_each_network_once_and_the_port_that_is_listened_at() {
+fn a_peer_entry_lists_each_subnet_once_and_the_listening_port() {
     let directory = tempfile::tempdir().unwrap();
     let options = ["--address", "10.77.0.1", "--listen", "[::]:7000"];
     for (name, endpoint, printed) in [
@@ -545,22 +550,22 @@ fn a_query_without_a_running_node_reports_it() {
     init(directory.path(), "west", "10.77.0.1");
     for question in [&["status"][..], &["routes"], &["flows"], &["events"], &["down"], &["why", "east"]] {
         let arguments = [question, &["--config", "west.toml"]].concat();
-        let asked = overlay(directory.path(), &arguments);
-        assert_eq!(asked.status.code(), Some(2), "{question:?}");
-        assert!(text(&asked.stderr).contains("no member runs with these settings"), "{}", text(&asked.stderr));
+        let queried = overlay(directory.path(), &arguments);
+        assert_eq!(queried.status.code(), Some(2), "{question:?}");
+        assert!(text(&queried.stderr).contains("no member runs with these settings"), "{}", text(&queried.stderr));
     }
 }
 
 #[test]
-fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
+fn a_certificate_is_signed_for_one_node_and_accepted_only_there() {
     let directory = tempfile::tempdir().unwrap();
     let lines = init(directory.path(), "north", "10.77.0.3");
     let other = init(directory.path(), "south", "10.77.0.4");
     let made = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
     let authority = text(&made.stdout);
     assert!(authority.starts_with("ca_public_key = \""), "{authority} {}", text(&made.stderr));
-    let again = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
-    assert_eq!(again.status.code(), Some(2), "a key is not written over");
+    let second = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
+    assert_eq!(second.status.code(), Some(2), "an existing key is not overwritten");
 
     let certify =
         |lines: &str| overlay_with(directory.path(), &["ca", "sign", "--key", "net.key", "--valid", "48h"], lines);
@@ -581,19 +586,19 @@ fn a_certificate_is_made_for_one_member_and_read_by_that_one() {
         assert!(text(&refused.stderr).contains(message), "{bad}: {}", text(&refused.stderr));
     }
 
-    // Two keys of one member number (of the seeds 34,433 and 170,398, big-endian): the second one would be taken for
-    // the first.
+    // Two keys with the same member number (of the seeds 34,433 and 170,398, big-endian), so the second could
+    // impersonate the first.
     let of_key = |name: &str, key: &str| format!("[[member]]\nname = \"{name}\"\nkey = \"{key}\"\n");
     let [first, second] = [
         of_key("east", "XPqTsv5VZx/JaL5POeLE3XYoRb34zs7HerDtWgmms5o="),
         of_key("thief", "NZgYv908sqNS+CzS+qCgjzaXepEadp4zYbgX0ShCj5w="),
     ];
     let codes = [&first, &first, &second].map(|lines| certify(lines).status.code());
-    assert_eq!(codes, [Some(0), Some(0), Some(2)], "the same one again is a renewal");
+    assert_eq!(codes, [Some(0), Some(0), Some(2)], "signing the same key again is a renewal");
     let refused = certify(&second);
     assert!(refused.stdout.is_empty() && text(&refused.stderr).contains("for east"), "{}", text(&refused.stderr));
     let list = std::fs::read_to_string(directory.path().join("net.key.signed")).unwrap();
-    assert_eq!(list.lines().count(), 3, "north and twice east: {list}");
+    assert_eq!(list.lines().count(), 3, "north once and east twice: {list}");
 
     let file = |name: &str, content: &str| std::fs::write(directory.path().join(name), content).unwrap();
     file("north.cert", &text(&certificate.stdout));
@@ -628,12 +633,12 @@ fn a_decision_log_is_replayed_and_an_invalid_one_is_reported() {
         std::fs::write(&file, content).unwrap();
         overlay(directory.path(), &["replay", "west.decisions"])
     };
-    let begin = r#"{"longhaul_route_record":2,"own":1,"policy":{}}"#;
+    let header = r#"{"longhaul_route_record":2,"own":1,"policy":{}}"#;
     let member = r#"{"input":{"event":"member","at_ns":0,"member":2,"relays":true}}"#;
     let metrics = r#"{"rtt_ns":20000000,"loss":0.01,"loss_low":0.01,"loss_high":0.01,"confidence":1.0,"age_ns":0}"#;
     let link = format!(r#"{{"input":{{"event":"link","at_ns":1,"from":1,"to":2,"metrics":{metrics}}}}}"#);
     let time = r#"{"input":{"event":"timeout","at_ns":1000000000}}"#;
-    let inputs = format!("{begin}\n{member}\n{link}\n{time}\n");
+    let inputs = format!("{header}\n{member}\n{link}\n{time}\n");
 
     // The log of a node that died before it wrote its decision.
     let short = replay(&inputs);
@@ -661,8 +666,8 @@ fn a_decision_log_is_replayed_and_an_invalid_one_is_reported() {
         ("", "is empty"),
         ("key = \"west.key\"\n", "does not begin as a record"),
         ("{\"longhaul_route_record\":3}\n", "is a record of version 3, and this program reads version 2"),
-        (&begin.replace("{}", "{\"margin\":-1.0}"), "`margin` must be 0 or more"),
-        (&begin.replace("{}", "{\"colour\":1}"), "unknown field `colour`"),
+        (&header.replace("{}", "{\"margin\":-1.0}"), "`margin` must be 0 or more"),
+        (&header.replace("{}", "{\"colour\":1}"), "unknown field `colour`"),
         (&good.replace(member, &member[..20]), "line 2: invalid record"),
         (&good.replace(time, "{\"input\":{\"event\":\"eclipse\"}}"), "line 4"),
     ] {

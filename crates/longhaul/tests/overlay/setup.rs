@@ -22,7 +22,7 @@ pub(crate) fn init(directory: &Path, name: &str, address: &str) -> String {
     init_with(directory, name, &["--address", address])
 }
 
-/// The same, by these options.
+/// Creates the configuration of a node with these options of `init` and returns its peer entry.
 pub(crate) fn init_with(directory: &Path, name: &str, options: &[&str]) -> String {
     let file = format!("{name}.toml");
     let made = overlay(directory, &[&["init", "--config", &file, "--secret", "of this test alone"], options].concat());
@@ -30,7 +30,7 @@ pub(crate) fn init_with(directory: &Path, name: &str, options: &[&str]) -> Strin
     text(&made.stdout)
 }
 
-/// The same, with lines on its standard input.
+/// Runs `longhaul overlay` in a directory with these lines on standard input.
 pub(crate) fn overlay_with(directory: &Path, arguments: &[&str], lines: &str) -> Output {
     let mut command = longhaul();
     command.current_dir(directory).arg("overlay").args(arguments);
@@ -47,58 +47,62 @@ pub(crate) fn join(directory: &Path, name: &str, lines: &str) -> Output {
     overlay_with(directory, &["peer", "add", "--config", &format!("{name}.toml")], lines)
 }
 
-/// Puts lines in front of a member's settings, where keys stand that belong to no table.
+/// Inserts lines at the start of a node's configuration, where top-level keys belong.
 pub(crate) fn put_before(directory: &Path, name: &str, lines: &str) {
     let file = directory.join(format!("{name}.toml"));
     fs::write(&file, format!("{lines}\n{}", fs::read_to_string(&file).unwrap())).unwrap();
 }
 
-/// Starts a member whose settings are in the directory.
+/// Starts a node whose configuration is in the directory.
 pub(crate) fn up(at: &Namespace, directory: &Path, name: &str) -> Child {
     let mut command = longhaul();
     command.current_dir(directory).args(["overlay", "up", "--config", &format!("{name}.toml")]);
     at.start(&mut command).unwrap()
 }
 
-/// Waits until a member that was started answers: a fraction of a second, more on a machine under load.
-pub(crate) fn answers(directory: &Path, name: &str) {
-    let began = Instant::now();
+/// Waits until a started node answers on its control socket: a fraction of a second, longer on a machine under load.
+pub(crate) fn wait_for_start(directory: &Path, name: &str) {
+    let start = Instant::now();
     while overlay(directory, &["status", "--config", &format!("{name}.toml")]).status.code() != Some(0) {
-        assert!(began.elapsed() < Duration::from_secs(20), "{name} does not start");
+        assert!(start.elapsed() < Duration::from_secs(20), "{name} does not start");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// What the receiver has of 3 MB that go to this address, where a server is, or come from it.
-pub(crate) fn carried(from: &Namespace, direction: Direction, (at, to): (&Namespace, &str)) -> u64 {
+/// Sends 3 MB to or from a server at this address and returns the bytes at the receiver.
+pub(crate) fn transferred(from: &Namespace, direction: Direction, (at, to): (&Namespace, &str)) -> u64 {
     let to: IpAddr = to.parse().unwrap();
     let served = Served::start(at, server_options(to)).unwrap();
-    let plan =
-        TestPlan { directions: vec![direction], bytes: Some(MEGABYTES_3), duration_ns: None, ..plan(Duration::ZERO) };
+    let plan = TestPlan {
+        directions: vec![direction],
+        bytes: Some(TRANSFER_BYTES),
+        duration_ns: None,
+        ..plan(Duration::ZERO)
+    };
     let outcome = run_test(from, client_options(to, served.port(), plan), Duration::from_secs(30)).unwrap();
     outcome.direction(direction).receiver.bytes
 }
 
-/// What [`carried`] sends.
-pub(crate) const MEGABYTES_3: u64 = 3_000_000;
+/// Volume of a transfer by [`transferred`], in bytes.
+pub(crate) const TRANSFER_BYTES: u64 = 3_000_000;
 
 /// Address of the second of [`Members`] in the overlay.
 pub(crate) const EAST: &str = "10.77.0.2";
 
-/// Members in the two hosts of a network, ended with it.
+/// Nodes on the two hosts of a network, killed when dropped.
 pub(crate) struct Members {
     running: Vec<Child>,
     pub(crate) directory: tempfile::TempDir,
 }
 
 impl Members {
-    /// Starts both, the first one with these further settings, and waits until each has a way to the other.
-    pub(crate) fn start(lan: &Lan, further: &str) -> Self {
-        Self::start_with(lan, [further, ""])
+    /// Starts both nodes, the first one with further settings, and waits until each has a route to the other.
+    pub(crate) fn start(lan: &Lan, more: &str) -> Self {
+        Self::start_with(lan, [more, ""])
     }
 
-    /// The same with further settings of each.
-    pub(crate) fn start_with(lan: &Lan, further: [&str; 2]) -> Self {
+    /// Starts both nodes with further settings for each and waits until each has a route to the other.
+    pub(crate) fn start_with(lan: &Lan, more: [&str; 2]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let lines = [("west", "10.77.0.1", lan.client_ip()), ("east", EAST, lan.server_ip())].map(
             |(name, address, endpoint)| format!("{}endpoint = \"{endpoint}\"\n", init(directory.path(), name, address)),
@@ -106,45 +110,46 @@ impl Members {
         for (name, lines) in [("west", &lines[1]), ("east", &lines[0])] {
             assert_eq!(join(directory.path(), name, lines).status.code(), Some(0));
         }
-        for (name, further) in ["west", "east"].into_iter().zip(further) {
-            put_before(directory.path(), name, further);
+        for (name, more) in ["west", "east"].into_iter().zip(more) {
+            put_before(directory.path(), name, more);
         }
         Self::up(lan, directory)
     }
 
-    /// Starts `west` and `east`, whose settings are in the directory, and waits until each has a way to the other.
+    /// Starts `west` and `east`, whose configurations are in the directory, and waits until each has a route to the
+    /// other.
     pub(crate) fn up(lan: &Lan, directory: tempfile::TempDir) -> Self {
         let running = vec![up(&lan.client, directory.path(), "west"), up(&lan.server, directory.path(), "east")];
         let members = Self::of(running, directory);
-        members.find_each_other();
+        members.wait_for_routes();
         members
     }
 
-    /// Those that run already.
+    /// Manages nodes that already run.
     pub(crate) fn of(running: Vec<Child>, directory: tempfile::TempDir) -> Self {
         Self { running, directory }
     }
 
-    /// Waits until each has a way to the other.
-    pub(crate) fn find_each_other(&self) {
-        let began = Instant::now();
+    /// Waits until each node has a route to the other.
+    pub(crate) fn wait_for_routes(&self) {
+        let start = Instant::now();
         let has_none = |name: &str| {
             status(self.directory.path(), name)["members"][0]["routes"].as_array().is_none_or(Vec::is_empty)
         };
         while has_none("west") || has_none("east") {
-            assert!(began.elapsed() < Duration::from_secs(20), "the members do not find each other");
+            assert!(start.elapsed() < Duration::from_secs(20), "the nodes do not find each other");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
 
 impl Members {
-    /// The processes of the first and the second one.
+    /// Returns the process ids of the nodes.
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.running.iter().map(Child::id).collect()
     }
 
-    /// Ends one without a chance to clean up, `west` or `east`.
+    /// Kills `west` or `east` without a chance to clean up.
     pub(crate) fn kill(&mut self, name: &str) {
         let child = &mut self.running[usize::from(name == "east")];
         child.kill().unwrap();
@@ -161,16 +166,16 @@ impl Drop for Members {
     }
 }
 
-/// Status of a node.
+/// Returns the status of a node.
 pub(crate) fn status(directory: &Path, name: &str) -> serde_json::Value {
-    let told = overlay(directory, &["status", "--json", "--config", &format!("{name}.toml")]);
-    serde_json::from_slice(&told.stdout).unwrap_or_default()
+    let output = overlay(directory, &["status", "--json", "--config", &format!("{name}.toml")]);
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
-/// A member that ends with the test.
-pub(crate) struct Alone(pub(crate) Child);
+/// Node that is killed when dropped.
+pub(crate) struct Node(pub(crate) Child);
 
-impl Drop for Alone {
+impl Drop for Node {
     fn drop(&mut self) {
         let _ = (self.0.kill(), self.0.wait());
     }

@@ -5,9 +5,9 @@ use super::{shaped, text};
 const SMALL: &str = "device = \"eth0\"\n[egress]\nrate = \"100Mb/s\"\n[ingress]\nrate = \"100Mb/s\"\n";
 
 #[test]
-fn bad_input_is_refused_with_its_place_and_nothing_is_changed() {
+fn invalid_input_is_rejected_with_its_place_and_nothing_changes() {
     let Some(shaped) = shaped() else { return };
-    let before = shaped.everything();
+    let before = shaped.configuration();
     let cases = [
         (SMALL.replace("eth0", "eth9"), "there is no device eth9; devices are: lo, eth0"),
         (SMALL.replace("100Mb/s\"\n[ingress]", "100\"\n[ingress]"), "policy.toml:3: egress.rate: 100 has no unit"),
@@ -31,11 +31,11 @@ fn bad_input_is_refused_with_its_place_and_nothing_is_changed() {
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains("shaped by longhaul"), "{}", text(&output.stderr));
     }
-    assert_eq!(shaped.everything(), before);
+    assert_eq!(shaped.configuration(), before);
 }
 
 #[test]
-fn without_the_privilege_the_kernels_refusal_names_it() {
+fn a_missing_privilege_is_named() {
     let Some(shaped) = shaped() else { return };
     let policy = shaped.policy(SMALL).display().to_string();
     // The build directory may be inaccessible to other users.
@@ -55,7 +55,7 @@ fn without_the_privilege_the_kernels_refusal_names_it() {
 }
 
 #[test]
-fn of_two_concurrent_applies_one_succeeds() {
+fn concurrent_applies_do_not_interfere() {
     let Some(shaped) = shaped() else { return };
     let policy = shaped.policy(SMALL).display().to_string();
     let mut children: Vec<_> = (0..8)
@@ -65,23 +65,23 @@ fn of_two_concurrent_applies_one_succeeds() {
             shaped.host().start(&mut command).unwrap()
         })
         .collect();
-    let mut done = 0;
+    let mut succeeded = 0;
     for child in children.drain(..) {
         let output = child.wait_with_output().unwrap();
         let message = text(&output.stderr);
         match output.status.code() {
-            Some(0) => done += 1,
+            Some(0) => succeeded += 1,
             Some(2) => assert!(message.contains("another process of longhaul is changing eth0"), "{message}"),
             other => panic!("{other:?}: {message}"),
         }
     }
-    assert!(done >= 1);
-    assert!(shaped.done(&["show", "--json"]).contains("\"state\":\"installed\""));
-    shaped.done(&["clear", "eth0"]);
+    assert!(succeeded >= 1);
+    assert!(shaped.run_successfully(&["show", "--json"]).contains("\"state\":\"installed\""));
+    shaped.run_successfully(&["clear", "eth0"]);
 }
 
 #[test]
-fn a_device_that_disappears_leaves_nothing_behind() {
+fn clear_removes_the_state_of_a_deleted_device() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(SMALL), &[]).status.success());
     shaped.host().iproute("ip link del eth0").unwrap();
@@ -108,12 +108,12 @@ fn a_change_by_another_program_is_shown_and_kept() {
     let cleared = shaped.run(&["clear", "eth0"]);
     assert_eq!(cleared.status.code(), Some(1), "{}", text(&cleared.stderr));
     assert!(text(&cleared.stderr).contains("pfifo 9:"), "{}", text(&cleared.stderr));
-    let left = shaped.everything();
-    assert!(left.contains("pfifo 9:") && !left.contains("ifb-eth0"), "{left}");
+    let remaining = shaped.configuration();
+    assert!(remaining.contains("pfifo 9:") && !remaining.contains("ifb-eth0"), "{remaining}");
 }
 
 #[test]
-fn a_foreign_device_of_the_name_that_is_needed_is_not_taken() {
+fn an_existing_device_with_the_name_of_the_ifb_device_is_not_used() {
     let Some(shaped) = shaped() else { return };
     shaped.host().iproute("ip link add ifb-eth0 type ifb").unwrap();
     let refused = shaped.apply(&shaped.policy(SMALL), &[]);
@@ -123,5 +123,5 @@ fn a_foreign_device_of_the_name_that_is_needed_is_not_taken() {
         "{}",
         text(&refused.stderr)
     );
-    assert!(!shaped.everything().contains("htb"));
+    assert!(!shaped.configuration().contains("htb"));
 }

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::{Shaped, shaped, text};
 
-/// What the paper's section 3.6.3 divides, and a direction that comes in.
+/// Policy with the division of section 3.6.3 of the paper, and an ingress rate.
 const DIVISION: &str = r#"device = "eth0"
 [egress]
 rate = "100Mb/s"
@@ -25,9 +25,9 @@ fn tc(shaped: &Shaped, line: &str) -> String {
 }
 
 #[test]
-fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
+fn tc_shows_the_planned_configuration_and_clear_removes_it() {
     let Some(shaped) = shaped() else { return };
-    let before = shaped.everything();
+    let before = shaped.configuration();
     let policy = shaped.policy(DIVISION);
     let applied = shaped.apply(&policy, &[]);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
@@ -35,7 +35,7 @@ fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
     assert!(classes.contains("class htb 1:10 parent 1:1 leaf 10: prio 0 rate 80Mbit ceil 100Mbit"), "{classes}");
     assert!(classes.contains("class htb 1:11 parent 1:1 leaf 11: prio 3 rate 20Mbit ceil 100Mbit"), "{classes}");
     let filters = tc(&shaped, "filter show dev eth0");
-    // 192.0.2.0/24 as a word of the header, 5002 = 0x138a as the second half of the ports.
+    // u32 matches 32 bits of the header: 192.0.2.0/24, and 5002 = 0x138a as the second half of the ports.
     assert!(
         filters.contains("match c0000200/ffffff00 at 16") && filters.contains("match 0000138a/0000ffff at 20"),
         "{filters}"
@@ -43,7 +43,7 @@ fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
     assert!(filters.contains("flowid 1:11"), "{filters}");
     let hook = tc(&shaped, "filter show dev eth0 ingress");
     assert!(hook.contains("mirred (Egress Redirect to device ifb-eth0)"), "{hook}");
-    // 20 ms of 100 Mb/s; 50 ms of 50 Mb/s.
+    // The queues hold 20 ms of 100 Mb/s and 50 ms of 50 Mb/s.
     let queues = tc(&shaped, "qdisc show");
     assert!(
         queues.contains("bfifo 10: dev eth0 parent 1:10 limit 250000b") || queues.contains("fq_codel 10:"),
@@ -51,31 +51,31 @@ fn tc_shows_what_was_planned_and_clear_leaves_nothing() {
     );
     let links = shaped.host().iproute("ip link show ifb-eth0").unwrap();
     assert!(links.contains("qlen 1000"), "{links}");
-    let shown = shaped.done(&["show", "--json"]);
+    let shown = shaped.run_successfully(&["show", "--json"]);
     assert!(shown.contains("\"state\":\"installed\""), "{shown}");
-    let again = shaped.apply(&policy, &[]);
-    assert!(text(&again.stderr).contains("no change was necessary"), "{}", text(&again.stderr));
-    shaped.done(&["clear", "eth0"]);
-    assert_eq!(shaped.everything(), before);
-    let left = fs::read_dir(shaped.directory.path().join("state/shape")).unwrap().count();
-    assert_eq!(left, 0, "neither notes nor locks are left");
+    let second = shaped.apply(&policy, &[]);
+    assert!(text(&second.stderr).contains("no change was necessary"), "{}", text(&second.stderr));
+    shaped.run_successfully(&["clear", "eth0"]);
+    assert_eq!(shaped.configuration(), before);
+    let remaining = fs::read_dir(shaped.directory.path().join("state/shape")).unwrap().count();
+    assert_eq!(remaining, 0, "neither records nor locks remain");
 }
 
 #[test]
-fn only_the_difference_is_changed_and_counters_go_on() {
+fn an_apply_changes_only_the_difference_and_keeps_counters() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
     let sent = |text: &str| text.split("Sent ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
     let to = (shaped.lan.server_ip(), 9);
     let socket = shaped.host().run(|| std::net::UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
     assert_eq!(socket.send_to(&[0; 1000], to).unwrap(), 1000);
-    // The datagram waits for the neighbour's address.
-    let begin = kernel::now();
-    let waits = || {
+    // The datagram is queued until ARP has resolved the neighbour's address.
+    let start = kernel::now();
+    let is_queued = || {
         sent(&tc(&shaped, "-s class show dev eth0 classid 1:10")) < 1000
-            && kernel::now().saturating_since(begin).as_secs() < 5
+            && kernel::now().saturating_since(start).as_secs() < 5
     };
-    while waits() {
+    while is_queued() {
         kernel::sleep_for(std::time::Duration::from_millis(5));
     }
     let before = sent(&tc(&shaped, "-s class show dev eth0 classid 1:10"));
@@ -85,15 +85,15 @@ fn only_the_difference_is_changed_and_counters_go_on() {
     assert!(message.contains("2 changes made"), "{message}");
     let after = tc(&shaped, "-s class show dev eth0 classid 1:10");
     assert!(after.contains("rate 70Mbit") && sent(&after) >= before, "{after}");
-    // A direction that is left out is as it was before.
+    // A direction that the policy omits is restored.
     let out_only = shaped.policy(DIVISION.split("[ingress]").next().unwrap());
     assert!(shaped.apply(&out_only, &[]).status.success());
-    assert!(!shaped.everything().contains("ifb-eth0"));
-    shaped.done(&["clear", "--all"]);
+    assert!(!shaped.configuration().contains("ifb-eth0"));
+    shaped.run_successfully(&["clear", "--all"]);
 }
 
 #[test]
-fn a_foreign_configuration_is_refused_then_replaced_then_restored() {
+fn a_foreign_configuration_is_rejected_replaced_and_restored() {
     let Some(shaped) = shaped() else { return };
     for line in [
         "tc qdisc add dev eth0 root handle 7: htb default 0x20 r2q 100",
@@ -105,88 +105,88 @@ fn a_foreign_configuration_is_refused_then_replaced_then_restored() {
     ] {
         shaped.host().iproute(line).unwrap();
     }
-    let before = shaped.everything();
+    let before = shaped.configuration();
     let policy = shaped.policy(DIVISION);
     let refused = shaped.apply(&policy, &[]);
     let message = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(message.contains("eth0 has htb 7:") && message.contains("--replace"), "{message}");
-    assert_eq!(shaped.everything(), before);
-    // A dry run finds what stands in the way, as the real one does.
+    assert_eq!(shaped.configuration(), before);
+    // A dry run reports the conflict, too.
     let dry = shaped.apply(&policy, &["--dry-run"]);
     assert_eq!((dry.status.code(), text(&dry.stderr)), (Some(2), message));
     let dry = shaped.apply(&policy, &["--dry-run", "--replace"]);
     assert!(dry.status.success() && text(&dry.stderr).contains("planned, none made"), "{}", text(&dry.stderr));
-    assert_eq!(shaped.everything(), before);
+    assert_eq!(shaped.configuration(), before);
     let replaced = shaped.apply(&policy, &["--replace"]);
     assert!(replaced.status.success(), "{}", text(&replaced.stderr));
-    assert_ne!(shaped.everything(), before);
-    shaped.done(&["clear", "eth0"]);
-    assert_eq!(shaped.everything(), before);
+    assert_ne!(shaped.configuration(), before);
+    shaped.run_successfully(&["clear", "eth0"]);
+    assert_eq!(shaped.configuration(), before);
 }
 
 #[test]
-fn a_constant_rate_needs_no_file() {
+fn a_constant_rate_needs_no_policy_file() {
     let Some(shaped) = shaped() else { return };
-    shaped.done(&["constant", "--rate", "200Mb/s", "eth0"]);
+    shaped.run_successfully(&["constant", "--rate", "200Mb/s", "eth0"]);
     let all = tc(&shaped, "class show dev eth0") + &tc(&shaped, "class show dev ifb-eth0");
     assert_eq!(all.matches("class htb 1:10 parent 1:1 leaf 10: prio 0 rate 200Mbit ceil 200Mbit").count(), 2, "{all}");
-    shaped.done(&["clear", "eth0"]);
+    shaped.run_successfully(&["clear", "eth0"]);
 }
 
 #[test]
-fn a_thousand_classes_are_one_call() {
+fn a_thousand_classes_are_applied_in_one_call() {
     let Some(shaped) = shaped() else { return };
     let classes = (0..1000).map(|n| {
         let network = format!("10.{}.{}.0/24", n / 250, n % 250);
         format!("[egress.classes.c{n}]\nrate = \"1Mb/s\"\nceiling = \"1Gb/s\"\nmatch = {{ to = \"{network}\" }}\n")
     });
-    let text_of_it =
+    let policy_text =
         format!("device = \"eth0\"\n[egress]\nrate = \"1Gb/s\"\ndefault = \"c0\"\n{}", classes.collect::<String>());
-    let policy = shaped.policy(&text_of_it);
-    let begin = kernel::now();
+    let policy = shaped.policy(&policy_text);
+    let start = kernel::now();
     let applied = shaped.apply(&policy, &[]);
-    eprintln!("1000 classes applied in {:?}", kernel::now().saturating_since(begin));
+    eprintln!("1000 classes applied in {:?}", kernel::now().saturating_since(start));
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     let mut show = std::process::Command::new("tc");
     show.args(["class", "show", "dev", "eth0"]);
     let shown = shaped.host().run(|| show.output()).unwrap().unwrap();
     assert_eq!(text(&shown.stdout).lines().count(), 1001);
-    shaped.done(&["clear", "eth0"]);
+    shaped.run_successfully(&["clear", "eth0"]);
 }
 
 #[test]
-fn a_policy_that_is_not_confirmed_is_undone_by_itself() {
+fn an_unconfirmed_policy_is_undone_automatically() {
     let Some(shaped) = shaped() else { return };
-    let before = shaped.everything();
+    let before = shaped.configuration();
     let policy = shaped.policy(DIVISION);
     let undone = || {
-        let begin = kernel::now();
-        while shaped.everything() != before && kernel::now().saturating_since(begin).as_secs() < 20 {
+        let start = kernel::now();
+        while shaped.configuration() != before && kernel::now().saturating_since(start).as_secs() < 20 {
             kernel::sleep_for(std::time::Duration::from_millis(50));
         }
-        shaped.everything() == before
+        shaped.configuration() == before
     };
     assert!(shaped.apply(&policy, &["--confirm", "1s"]).status.success());
-    assert_ne!(shaped.everything(), before);
-    assert!(undone(), "{}", shaped.everything());
+    assert_ne!(shaped.configuration(), before);
+    assert!(undone(), "{}", shaped.configuration());
     assert!(shaped.apply(&policy, &["--for", "1s"]).status.success());
-    assert!(undone(), "{}", shaped.everything());
-    // Confirmed, it stays; its guard ends without being waited for.
+    assert!(undone(), "{}", shaped.configuration());
+    // A confirmed policy stays, and its guard process ends.
     assert!(shaped.apply(&policy, &["--confirm", "60s"]).status.success());
-    shaped.done(&["confirm", "eth0"]);
-    assert!(!shaped.done(&["show", "--json"]).contains("undone_in_s"));
-    shaped.done(&["clear", "eth0"]);
-    assert_eq!(shaped.everything(), before);
+    shaped.run_successfully(&["confirm", "eth0"]);
+    assert!(!shaped.run_successfully(&["show", "--json"]).contains("undone_in_s"));
+    shaped.run_successfully(&["clear", "eth0"]);
+    assert_eq!(shaped.configuration(), before);
     let second = shaped.run(&["confirm", "eth0"]);
     assert!(text(&second.stderr).contains("not shaped by longhaul"), "{}", text(&second.stderr));
 }
 
 #[test]
-fn the_records_of_show_follow_their_schema() {
+fn the_records_of_show_match_their_schema() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
-    let shown = shaped.done(&["show", "--json", "--interval", "100ms", "--count", "2"]);
+    let shown = shaped.run_successfully(&["show", "--json", "--interval", "100ms", "--count", "2"]);
     let directory = shaped.directory.path().join("schema");
     let mut generate = std::process::Command::new(env!("CARGO_BIN_EXE_longhaul"));
     assert!(generate.args(["generate", "schema"]).arg(&directory).status().unwrap().success());
@@ -198,38 +198,38 @@ fn the_records_of_show_follow_their_schema() {
         assert!(schema.is_valid(&record), "{line}");
         counters += usize::from(line.contains("\"record\":\"counters\""));
     }
-    assert_eq!(counters, 2 * 3, "three classes, twice");
-    shaped.done(&["clear", "eth0"]);
+    assert_eq!(counters, 2 * 3, "counters of three classes in two intervals");
+    shaped.run_successfully(&["clear", "eth0"]);
 }
 
 #[test]
-fn a_second_policy_that_is_not_confirmed_gives_way_to_the_first() {
+fn the_first_policy_is_restored_if_the_second_is_not_confirmed() {
     let Some(shaped) = shaped() else { return };
-    let before = shaped.everything();
+    let before = shaped.configuration();
     assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
-    let first = shaped.everything();
+    let first = shaped.configuration();
     let second = shaped.policy(&DIVISION.replace("80Mb/s", "60Mb/s"));
     assert!(shaped.apply(&second, &["--confirm", "1s"]).status.success());
-    assert_ne!(shaped.everything(), first);
-    let begin = kernel::now();
-    while shaped.everything() != first && kernel::now().saturating_since(begin).as_secs() < 20 {
+    assert_ne!(shaped.configuration(), first);
+    let start = kernel::now();
+    while shaped.configuration() != first && kernel::now().saturating_since(start).as_secs() < 20 {
         kernel::sleep_for(std::time::Duration::from_millis(50));
     }
-    assert_eq!(shaped.everything(), first);
-    shaped.done(&["clear", "eth0"]);
-    assert_eq!(shaped.everything(), before);
+    assert_eq!(shaped.configuration(), first);
+    shaped.run_successfully(&["clear", "eth0"]);
+    assert_eq!(shaped.configuration(), before);
 }
 
 #[test]
-fn a_device_with_another_name_is_restored_all_the_same() {
+fn a_renamed_device_is_restored() {
     let Some(shaped) = shaped() else { return };
     assert!(shaped.apply(&shaped.policy(DIVISION), &[]).status.success());
     for line in ["ip link set eth0 down", "ip link set eth0 name lan0", "ip link set lan0 up"] {
         shaped.host().iproute(line).unwrap();
     }
-    shaped.done(&["clear", "eth0"]);
-    let left = shaped.host().iproute("tc qdisc show").unwrap() + &shaped.host().iproute("ip -br link").unwrap();
-    assert!(!left.contains("htb") && !left.contains("ingress") && !left.contains("ifb"), "{left}");
+    shaped.run_successfully(&["clear", "eth0"]);
+    let remaining = shaped.host().iproute("tc qdisc show").unwrap() + &shaped.host().iproute("ip -br link").unwrap();
+    assert!(!remaining.contains("htb") && !remaining.contains("ingress") && !remaining.contains("ifb"), "{remaining}");
 }
 
 #[test]
@@ -241,10 +241,10 @@ fn a_removed_configuration_is_installed_again() {
     );
     let policy = shaped.policy(&by_size);
     assert!(shaped.apply(&policy, &[]).status.success());
-    let planned = shaped.everything();
+    let planned = shaped.configuration();
     shaped.host().iproute("tc qdisc del dev eth0 root").unwrap();
-    let again = shaped.apply(&policy, &[]);
-    assert!(again.status.success(), "{}", text(&again.stderr));
-    assert_eq!(shaped.everything(), planned);
-    shaped.done(&["clear", "eth0"]);
+    let second = shaped.apply(&policy, &[]);
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    assert_eq!(shaped.configuration(), planned);
+    shaped.run_successfully(&["clear", "eth0"]);
 }

@@ -17,13 +17,13 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use testbed::{Lan, Namespace, or_skip};
 
-/// A host with a device `eth0` to shape, and another one at the far end of its cable.
+/// Host with a device `eth0` to shape, and another host at the far end of its cable.
 struct Shaped {
     lan: Lan,
     directory: TempDir,
 }
 
-/// `None`, with a note, without root.
+/// Creates the hosts; `None`, with a note, without root.
 fn shaped() -> Option<Shaped> {
     let lan = or_skip(Lan::two_hosts())?;
     Some(Shaped { lan, directory: tempfile::tempdir().unwrap() })
@@ -34,14 +34,14 @@ impl Shaped {
         &self.lan.client
     }
 
-    /// A policy file.
+    /// Writes a policy file and returns its path.
     fn policy(&self, text: &str) -> PathBuf {
         let path = self.directory.path().join("policy.toml");
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    /// The binary, to be run on the host.
+    /// Returns a `longhaul shape` command, to be run on the host.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.arg("shape").args(arguments).env("LONGHAUL_STATE", self.directory.path().join("state"));
@@ -53,8 +53,8 @@ impl Shaped {
         self.host().run(|| command.output()).unwrap().unwrap()
     }
 
-    /// Runs it to success; gives standard output.
-    fn done(&self, arguments: &[&str]) -> String {
+    /// Runs a command that must succeed and returns its standard output.
+    fn run_successfully(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}{}", text(&output.stdout), text(&output.stderr));
         text(&output.stdout)
@@ -65,30 +65,31 @@ impl Shaped {
         self.run(&[&["apply", file.as_str()], more].concat())
     }
 
-    /// Output of tc and ip about the host's devices, without counters.
-    fn everything(&self) -> String {
-        let tell = |line: &str| self.host().iproute(line).unwrap();
-        let mut all = tell("tc -d qdisc show") + &tell("tc class show dev eth0") + &tell("tc filter show dev eth0");
-        all += &tell("tc filter show dev eth0 ingress");
-        let links = tell("ip -br link");
+    /// Returns the output of tc and ip about the host's devices, without counters.
+    fn configuration(&self) -> String {
+        let show = |line: &str| self.host().iproute(line).unwrap();
+        let mut all = show("tc -d qdisc show") + &show("tc class show dev eth0") + &show("tc filter show dev eth0");
+        all += &show("tc filter show dev eth0 ingress");
+        let links = show("ip -br link");
         all += &links.lines().filter_map(|l| l.split_whitespace().next()).collect::<Vec<_>>().join(" ");
         // The kernel counts references of disciplines and assigns new numbers to filters each time.
         all.lines().map(without_numbers).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Leaves out `refcnt N` and the like: references, numbers given anew, packets that came while classes were made.
+/// Removes numbers that change on every installation: reference counts, assigned ids, packets received before the
+/// classes existed.
 fn without_numbers(line: &str) -> String {
-    let mut message = line.split_whitespace();
-    let mut kept = Vec::new();
-    while let Some(word) = message.next() {
-        if matches!(word, "refcnt" | "id" | "index" | "direct_packets_stat") {
-            message.next();
+    let mut tokens = line.split_whitespace();
+    let mut stable = Vec::new();
+    while let Some(token) = tokens.next() {
+        if matches!(token, "refcnt" | "id" | "index" | "direct_packets_stat") {
+            tokens.next();
         } else {
-            kept.push(word);
+            stable.push(token);
         }
     }
-    kept.join(" ")
+    stable.join(" ")
 }
 
 fn text(bytes: &[u8]) -> String {
