@@ -88,7 +88,7 @@ mod tests {
         Task {
             program: "/usr/bin/longhaul".into(),
             arguments: Vec::new(),
-            directory: "/home/user".into(),
+            directory: "/srv/user".into(),
             environment: Vec::new(),
             writable: paths(writable),
             readable: paths(readable),
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn a_directory_inside_a_mounted_one_is_not_mounted_again() {
-        let found = mounts(&task(&["/home/user/out", "/home/user"], &["/home/user/files", "/usr/share"]));
-        assert_eq!(found, [("/home/user".to_owned(), true)]);
+        let found = mounts(&task(&["/srv/user/out", "/srv/user"], &["/srv/user/files", "/usr/share"]));
+        assert_eq!(found, [("/srv/user".to_owned(), true)]);
     }
 
     #[test]
     fn a_readable_directory_is_mounted_where_the_guest_hides_it() {
-        let mut task = task(&["/tmp/out"], &["/tmp/files", "/home/user/files", "/tmp/out/more"]);
+        let mut task = task(&["/tmp/out"], &["/tmp/files", "/srv/user/files", "/tmp/out/more"]);
         task.program = "/tmp/build/longhaul".into();
         let expected = [("/tmp/build", false), ("/tmp/files", false), ("/tmp/out", true)];
         assert_eq!(mounts(&task), expected.map(|(d, w)| (d.to_owned(), w)));
@@ -118,6 +118,6 @@ mod tests {
         for wrong in ["/", "/run", "/dev/shm/x"] {
             assert!(task(&[wrong], &[]).check().is_err(), "{wrong}");
         }
-        assert!(task(&["/tmp/out", "/tmp", "/home/user"], &[]).check().is_ok());
+        assert!(task(&["/tmp/out", "/tmp", "/srv/user"], &[]).check().is_ok());
     }
 }
