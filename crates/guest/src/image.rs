@@ -70,13 +70,14 @@ impl Image {
         self.directory.join("linux")
     }
 
-    /// Removes the kernel and what a build has left; returns whether there was anything.
+    /// Removes the kernel and what a build has left; returns whether there was a kernel.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn remove(&self) -> Result<bool, GuestError> {
+        let existed = self.place().exists();
         match fs::remove_dir_all(&self.directory) {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(existed),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(GuestError::host(format!("cannot remove {}", self.directory.display()))(e)),
         }

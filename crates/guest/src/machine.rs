@@ -88,6 +88,8 @@ fn prepare(machine: &Machine, task: &Task, exchange: &Path) -> Result<Command, G
     command
         .arg(format!("mem={}M", machine.memory_mib))
         .args(["rootfstype=hostfs", "root=/dev/root", "hostfs=/", "ro", "quiet", "time-travel=inf-cpu"])
+        // Without these, the first reader of random numbers would wait some seconds for other entropy.
+        .args(["random.trust_cpu=on", "random.trust_bootloader=on"])
         .args(["con=null", "con0=null,fd:1"])
         .args([format!("con1=null,fd:{}", OUTPUTS[0]), format!("con2=null,fd:{}", OUTPUTS[1])])
         .arg(format!("uml_dir={}", exchange.join("uml").display()))

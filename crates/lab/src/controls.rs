@@ -31,6 +31,8 @@ struct Loaded {
     settings: Settings,
     /// Name in the kernel.
     own: String,
+    /// Whether the kernel brings this control itself, so that it is never unloaded.
+    is_builtin: bool,
 }
 
 impl Controls {
@@ -43,10 +45,15 @@ impl Controls {
             if all.own_name(name, settings).is_some() {
                 continue;
             }
+            if !loader::is_supported() && is_builtin(settings) {
+                let own = settings.algorithm().name().to_owned();
+                all.loaded.push(Loaded { name: name.clone(), settings: *settings, own, is_builtin: true });
+                continue;
+            }
             let own = name_in_kernel(settings.algorithm(), std::process::id(), all.loaded.len());
             loader::load(&all.directory, &own, settings)
                 .map_err(|source| LabError::Congestion { name: name.clone(), source: Box::new(source) })?;
-            all.loaded.push(Loaded { name: name.clone(), settings: *settings, own });
+            all.loaded.push(Loaded { name: name.clone(), settings: *settings, own, is_builtin: false });
         }
         Ok(all)
     }
@@ -69,6 +76,18 @@ impl Controls {
         scenario.mice.iter_mut().map(|m| &mut m.congestion_control).for_each(rename);
         scenario
     }
+}
+
+/// Whether Linux has this control with these parameters (tcp_htcp.c); it has no FAST.
+fn is_builtin(settings: &Settings) -> bool {
+    settings.algorithm() == Algorithm::Htcp && *settings == Settings::of(Algorithm::Htcp)
+}
+
+/// Name of the first congestion control that these scenarios use and that only BPF programs provide; `None` if a
+/// kernel without BPF can run all of them.
+pub fn control_that_needs_bpf(scenarios: &[Scenario]) -> Option<&str> {
+    let used = scenarios.iter().flat_map(|s| s.congestion.iter().filter(|(name, _)| is_used(s, name)));
+    used.filter(|(_, settings)| !is_builtin(settings)).map(|(name, _)| name.as_str()).next()
 }
 
 fn name_in_kernel(algorithm: Algorithm, lab: u32, number: usize) -> String {
@@ -109,7 +128,7 @@ fn is_used(scenario: &Scenario, name: &str) -> bool {
 
 impl Drop for Controls {
     fn drop(&mut self) {
-        for loaded in &self.loaded {
+        for loaded in self.loaded.iter().filter(|l| !l.is_builtin) {
             // `lab gc` unloads the rest.
             if let Err(e) = loader::unload(&self.directory, &loaded.own) {
                 tracing::warn!("{e}");

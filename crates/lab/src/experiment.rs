@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use estimate::model::{MATHIS_PERIODIC, cubic_response, mathis};
 use results::lab::{
-    FlowDescription, KeyValue, LAB_SCHEMA, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
+    FlowDescription, KeyValue, LAB_SCHEMA, LabEngine, LabExperiment, LabMetric, LabPlot, LabRecord, LabRun, LabSummary,
     LinkDescription, ModelCurve, PublishedValue, ScheduleMark, Verdict,
 };
 use scenario::{Experiment, LinkDirection, Metric, Model, Scenario};
@@ -30,6 +30,8 @@ pub struct Options {
     pub overrides: Vec<(String, String)>,
     /// Description of how the privilege was gained, for the records.
     pub privilege: String,
+    /// What runs the experiment, for the records.
+    pub engine: LabEngine,
     /// Number of threads of the engine; `None`: chosen by the number of CPUs.
     pub workers: Option<usize>,
     /// Maximum number of attempts at a run until one is valid; the records keep all attempts.
@@ -113,6 +115,7 @@ fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExpe
         points: experiment.scenarios.len() as u32,
         overrides: key_values(&options.overrides),
         privilege: options.privilege.clone(),
+        engine: options.engine,
         host: kernel::host_report(measure_version(), None),
         plot: first.plot.as_ref().map(|p| plot(experiment, p)),
         variant: first.variant.clone(),

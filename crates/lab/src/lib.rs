@@ -26,7 +26,7 @@ mod transfers;
 mod truth;
 mod verdict;
 
-pub use controls::lab_of_control;
+pub use controls::{control_that_needs_bpf, lab_of_control};
 pub use error::LabError;
 pub use experiment::{Options, default_directory, default_workers, flow_descriptions, run_experiment, schedule_marks};
 pub use path::{PathOptions, run_path};

@@ -1,5 +1,6 @@
 //! `longhaul report`.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, stdin};
 use std::path::Path;
@@ -63,7 +64,13 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
         }
         _ => {
             let title = options.title.as_deref().unwrap_or("Experiments side by side");
-            let named: Vec<(String, LabReport)> = labs.into_iter().map(|(path, r)| (lab_name(path), r)).collect();
+            let engines: BTreeSet<&str> = labs.iter().map(|(_, r)| r.engine().text()).collect();
+            let is_mixed = engines.len() > 1;
+            let name = |path, r: &LabReport| match is_mixed {
+                true => format!("{} ({})", lab_name(path), r.engine().text()),
+                false => lab_name(path),
+            };
+            let named: Vec<(String, LabReport)> = labs.into_iter().map(|(path, r)| (name(path, &r), r)).collect();
             write_lab_comparison_page(&options.output, &named, title)?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -33,6 +33,27 @@ pub enum LabRecord {
     Summary(LabSummary),
 }
 
+/// What runs an experiment. Results of different engines are comparable within the tolerances of the engines only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LabEngine {
+    /// The kernel of the machine, in real time.
+    #[default]
+    Kernel,
+    /// A guest kernel in virtual time (`--virtual`).
+    VirtualKernel,
+}
+
+impl LabEngine {
+    /// Description for readers.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel in real time",
+            Self::VirtualKernel => "guest kernel in virtual time",
+        }
+    }
+}
+
 /// The experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabExperiment {
@@ -56,6 +77,9 @@ pub struct LabExperiment {
     pub overrides: Vec<KeyValue>,
     /// Source of the privilege for namespaces: `root` or `user namespace`.
     pub privilege: String,
+    /// What ran the experiment.
+    #[serde(default)]
+    pub engine: LabEngine,
     /// Settings of the machine.
     pub host: HostReport,
     /// Requested plot over the sweep; absent without one.

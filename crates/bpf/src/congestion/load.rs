@@ -44,6 +44,11 @@ pub fn load(directory: &Path, name: &str, settings: &Settings) -> Result<(), Con
     registered
 }
 
+/// Whether the kernel provides BTF, without which no congestion control can be loaded.
+pub fn is_supported() -> bool {
+    check_btf().is_ok()
+}
+
 /// Fails if the kernel provides no BTF, without which programs cannot locate kernel fields.
 pub(crate) fn check_btf() -> Result<(), CongestionError> {
     if Path::new("/sys/kernel/btf/vmlinux").exists() { Ok(()) } else { Err(CongestionError::NoBtf) }

@@ -14,8 +14,8 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use error::CongestionError;
-pub use load::load;
 pub(crate) use load::{check_btf, load_error, missing_part, refused};
+pub use load::{is_supported, load};
 pub use pins::{Loaded, list, unfinished, unload};
 pub use registered::unpinned;
 

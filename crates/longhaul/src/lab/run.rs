@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use kernel::Shutdown;
 use report::lab::{LabProgress, LabText};
-use results::lab::{LabRecord, Verdict};
+use results::lab::{LabEngine, LabRecord, Verdict};
 
 use super::cli::RunOptions;
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
@@ -23,6 +23,13 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
     let directory = options.out.clone().unwrap_or_else(|| lab::default_directory(name));
     if options.is_virtual {
+        if let Some(control) = lab::control_that_needs_bpf(&experiment.scenarios) {
+            bail!(
+                "{}: the congestion control {control} is a BPF program, which the guest kernel cannot load; run the \
+                 experiment without --virtual",
+                options.file.display()
+            );
+        }
         return virtual_time::run(None, &[directory], &[options.file.clone()]);
     }
     let privilege = gain_privilege()?;
@@ -33,6 +40,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         directory: directory.clone(),
         overrides: options.set.clone(),
         privilege: privilege.to_string(),
+        engine: if virtual_time::is_guest() { LabEngine::VirtualKernel } else { LabEngine::Kernel },
         workers: options.workers.map(usize::from),
         attempts: options.attempts,
     };

@@ -86,9 +86,10 @@ fn meta(report: &LabReport) -> String {
     let runs = run_count_text(e.points, e.repetitions).replace(" x ", " \u{d7} ");
     let length = report.runs.first().map_or_else(String::new, |r| format!(" of {}", span(r.start.duration_s)));
     format!(
-        "{} \u{b7} {runs}{length} \u{b7} seed {} \u{b7} privilege: {} \u{b7} {}, {} CPU{}, Linux {} {} \u{b7} longhaul {}",
+        "{} \u{b7} {runs}{length} \u{b7} seed {} \u{b7} {} \u{b7} privilege: {} \u{b7} {}, {} CPU{}, Linux {} {} \u{b7} longhaul {}",
         utc(e.start_utc_s),
         e.seed,
+        e.engine.text(),
         e.privilege,
         if e.host.hostname.is_empty() { "this machine" } else { &e.host.hostname },
         e.host.cpus,

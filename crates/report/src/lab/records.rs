@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use results::DelaySummary;
 use results::lab::{
-    EngineInterval, FlowInterval, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkInterval, PointSummary,
-    Transfer, Verdict,
+    EngineInterval, FlowInterval, LabEngine, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkInterval,
+    PointSummary, Transfer, Verdict,
 };
 
 use super::data::RunData;
@@ -107,6 +107,11 @@ impl LabReport {
     /// Name of the experiment.
     pub fn name(&self) -> &str {
         &self.experiment.name
+    }
+
+    /// What ran the experiment.
+    pub fn engine(&self) -> LabEngine {
+        self.experiment.engine
     }
 
     pub(super) fn standing(&self) -> ExperimentVerdict {

@@ -137,6 +137,7 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
     sheet.item("size", &run_count_text(e.points, e.repetitions))?;
     let h = &e.host;
     let cpus = if h.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", h.cpus) };
+    sheet.item("engine", e.engine.text())?;
     sheet.item("machine", &format!("{}, {cpus}, Linux {} {}", h.hostname, h.kernel, h.machine))?;
     e.overrides.iter().try_for_each(|o| sheet.item("changed", &format!("{} = {}", o.key, o.value)))
 }
