@@ -1,5 +1,5 @@
-//! H-TCP: D. Leith, R. Shorten, draft-leith-tcp-htcp; R. Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks",
-//! PFLDnet 2004.
+//! H-TCP: D. Leith, R. Shorten, draft-leith-tcp-htcp; R. Shorten, D. Leith, "H-TCP: TCP for high-speed and
+//! long-distance networks", PFLDnet 2004.
 
 use crate::connection::{Ack, Connection, WINDOW_PACKETS_MIN};
 

@@ -215,7 +215,7 @@ impl FastSettings {
                 "step towards the goal at each change, above 0 to 1",
             ),
             ("weight", format!("1/{}", self.average_divisor_min), "largest weight of a sample in the mean round trip"),
-            ("period", microseconds(self.period_us), "least time between two changes"),
+            ("period", microseconds(self.period_us), "minimum time between two changes"),
             (
                 "threshold",
                 microseconds(self.threshold_us),

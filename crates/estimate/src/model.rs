@@ -16,8 +16,8 @@ pub use sawtooth::{cubic_share, reno_share};
 pub use timeouts::{Reno, TIMEOUT_BEYOND_RTT, cubic_with_timeouts, pftk, pftk_approximate, pftk_received, tfrc};
 pub use transfer::cardwell;
 
-/// Factor of [`mathis`] for evenly spaced losses and an acknowledgement per segment: `sqrt(3/2)` (Mathis, Semke, Mahdavi,
-/// Ott 1997, table 1).
+/// Factor of [`mathis`] for evenly spaced losses and an acknowledgement per segment: `sqrt(3/2)` (Mathis, Semke,
+/// Mahdavi, Ott 1997, table 1).
 pub const MATHIS_PERIODIC: f64 = 1.224_744_871_391_589;
 
 /// Factor of [`mathis`] with an acknowledgement for every second segment: `sqrt(3/4)` (the same table).
@@ -32,8 +32,8 @@ const CUBIC_C: f64 = 0.4;
 /// Multiplicative decrease factor of CUBIC (RFC 9438 §4.6).
 const CUBIC_BETA: f64 = 0.7;
 
-/// Average window of Reno times `sqrt(p)`, in segments, as in the Reno columns of RFC 9438 tables 1 and 2 (and RFC 3649):
-/// [`MATHIS_PERIODIC`], rounded.
+/// Average window of Reno times `sqrt(p)`, in segments, as in the Reno columns of RFC 9438 tables 1 and 2 (and RFC
+/// 3649): [`MATHIS_PERIODIC`], rounded.
 const RENO_WINDOW: f64 = 1.2;
 
 /// Reno's bulk rate: `MSS / RTT * k / sqrt(p)` (Mathis et al. 1997, equation 3).

@@ -51,7 +51,7 @@ pub(crate) enum Outcome {
 ///
 /// Returns only if the guest cannot be powered off, with the reason.
 pub fn run_init(task: &Path) -> io::Error {
-    let exchange = task.parent().unwrap_or(Path::new("/")).to_owned();
+    let exchange = task.parent().unwrap_or_else(|| Path::new("/")).to_owned();
     // Without the exchange directory nothing can be reported: the console is all there is.
     match prepare(task, &exchange).and_then(|(task, stores)| run(&task, &stores)) {
         Ok(outcome) => report(&outcome),

@@ -35,8 +35,8 @@ pub fn network() -> io::Result<u64> {
     kernel::network_cookie()
 }
 
-/// Creates a directory for one kind of state below `base`, which is that of [`directory`] except in tests. No other user
-/// can have created or changed its content, as later processes act on it.
+/// Creates a directory for one kind of state below `base`, which is that of [`directory`] except in tests. No other
+/// user can have created or changed its content, as later processes act on it.
 ///
 /// # Errors
 /// One of the two directories belongs to another user, is a link, or is writable by other users; or it cannot be

@@ -74,7 +74,8 @@ pub fn thread_cpu() -> Duration {
 pub fn sleep_for(d: Duration) {
     let t =
         libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: libc::c_long::from(d.subsec_nanos() as i32) };
-    // SAFETY: `t` is a valid timespec; a null remainder is allowed. An early return by a signal only shortens the sleep_for.
+    // SAFETY: `t` is a valid timespec; a null remainder is allowed. An early return by a signal only shortens the
+    // sleep_for.
     unsafe { libc::nanosleep(&raw const t, std::ptr::null_mut()) };
 }
 

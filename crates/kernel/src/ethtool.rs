@@ -135,7 +135,8 @@ impl Ethtool {
     pub fn features(&self, device: &str) -> Result<BTreeMap<String, DeviceFeature>, KernelError> {
         let names = self.feature_names(device)?;
         let blocks = names.len().div_ceil(32);
-        // struct ethtool_gfeatures: request, number of blocks, then for each: available, requested, active, never_changed.
+        // struct ethtool_gfeatures: request, number of blocks, then for each: available, requested, active,
+        // never_changed.
         let mut data = vec![0_u32; 2 + 4 * blocks];
         data[0] = GET_FEATURES;
         data[1] = blocks as u32;

@@ -3,7 +3,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
-/// An address of this host; a link-local one with the device that it belongs to, as `fe80::1%eth0` (RFC 4007 section 11).
+/// An address of this host; a link-local one with the device that it belongs to, as `fe80::1%eth0` (RFC 4007 section
+/// 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalAddress {
     ip: IpAddr,

@@ -27,7 +27,8 @@ pub struct StampSupport {
 pub struct TxStamp {
     /// The point of the transmit path.
     pub point: Stamped,
-    /// Offset of the last byte of the write that requested the stamp, counted from where stamps were enabled, modulo 2^32.
+    /// Offset of the last byte of the write that requested the stamp, counted from where stamps were enabled, modulo
+    /// 2^32.
     pub offset: u32,
     /// CLOCK_REALTIME in nanoseconds.
     pub realtime_ns: u64,

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 const DAY: f64 = 86_400.0;
 const MB: u64 = 1_000_000;
 
-/// User id of `nobody` on every Linux.
+/// User id of the unprivileged user on every Linux.
 const NOBODY_ID: u32 = 65_534;
 
 /// Archive in a temporary directory.

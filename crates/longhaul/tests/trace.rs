@@ -22,7 +22,7 @@ use results::{Record, TraceReader, read_records};
 use tempfile::TempDir;
 use testbed::or_skip;
 
-/// User id of `nobody` on every Linux.
+/// User id of the unprivileged user on every Linux.
 const NOBODY_ID: u32 = 65_534;
 
 struct Trace {
@@ -225,7 +225,8 @@ fn without_privilege_the_tracer_uses_socket_diagnostics() {
         Record::End(end) => Some(end.directions[0].receiver.bytes),
         _ => None,
     });
-    // The last sample is about 20 ms before the end, or earlier on a busy machine; acknowledged data never exceeds sent data.
+    // The last sample is about 20 ms before the end, or earlier on a busy machine; acknowledged data never exceeds sent
+    // data.
     let received = received.unwrap();
     assert!(acked >= received / 2 && acked < received + received / 10 + 10_000_000, "{acked} of {received}");
 }

@@ -147,8 +147,8 @@ fn without_privilege_only_read_only_commands_work() {
 fn verify_finds_a_larger_window_better() {
     undisturbed(|| {
         let Some(turn) = turn() else { return };
-        // Half of the buffer is the window: per RTT of 20 ms this gives about 26 Mb/s of the 100. The far end sends, and
-        // this end receives with the small window.
+        // Half of the buffer is the window: per RTT of 20 ms this gives about 26 Mb/s of the 100. The far end sends,
+        // and this end receives with the small window.
         let script = format!(
             "echo 4096 65536 131072 > /proc/sys/net/ipv4/tcp_rmem; \
          {} tune verify far net.ipv4.tcp_rmem --rate 100Mb/s --rtt 20ms -R -C cubic -t 0.4s --pairs 6 --json; \
@@ -212,7 +212,8 @@ fn the_verdict_of_a_change_without_effect_follows_the_interval() {
             .unwrap();
         let found = records(&output);
         let Some(TuneRecord::Verdict(verdict)) = found.last() else { panic!("{}", text(&output.stderr)) };
-        // The confidence interval contains the true value, zero, in only 95 of 100 runs, so the expected verdict depends on it.
+        // The confidence interval contains the true value, zero, in only 95 of 100 runs, so the expected verdict
+        // depends on it.
         let difference = verdict.difference_bps.unwrap();
         let half = difference.half_width.unwrap();
         assert_eq!(verdict.comparison == Comparison::NoDifference, difference.mean.abs() <= half, "{verdict:?}");

@@ -80,7 +80,7 @@ pub enum MeasureError {
     },
     /// The server responds on TCP, but no UDP datagram passes.
     #[error(
-        "no answer on UDP port {} of {} for {} s, while its TCP port answers: is UDP filtered on the way?",
+        "no answer on UDP port {} of {} for {} s, while its TCP port answers: is UDP filtered on the path?",
         .server.port(), .server.ip(), .after.as_secs()
     )]
     UdpBlocked {
@@ -96,7 +96,7 @@ pub enum MeasureError {
     #[error("{0} requires a pre-shared key; give it with --key-file")]
     KeyRequired(String),
     /// The user stopped the test before it had a result.
-    #[error("stopped before the test began")]
+    #[error("stopped before the start of the test")]
     Interrupted,
     /// The other end does not support the request.
     #[error("{0}")]

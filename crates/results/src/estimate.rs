@@ -121,23 +121,23 @@ impl Caveat {
     /// Text for the user.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Batching => "packets came in batches",
-            Self::SenderTooSlow => "the sender was not fast or even enough",
+            Self::Batching => "packets arrived in batches",
+            Self::SenderTooSlow => "the sender was too slow or too uneven",
             Self::TokenBucket => "a burst passes faster than what follows (token bucket)",
             Self::FairQueueing => {
                 "another flow passes the probes (fair queueing, or priorities): this is the share of one"
             }
-            Self::Reordering => "packets overtook each other",
+            Self::Reordering => "packets were reordered",
             Self::Loss => "packets were lost",
             Self::TooFewSamples => "too few samples",
-            Self::Unsteady => "the load changed meanwhile, or samples contradict each other",
+            Self::Unsteady => "the load changed during the run, or samples contradict each other",
             Self::LowerBound => "the true value is this or more",
             Self::UpperBound => "the true value is this or less",
-            Self::BudgetSpent => "the byte budget was spent first",
-            Self::TimeSpent => "the time was over first",
-            Self::NoAnswer => "the far end stopped answering",
-            Self::ClockStep => "a clock was set meanwhile",
-            Self::Implausible => "the far end reported what cannot be",
+            Self::BudgetSpent => "the byte budget was spent before an answer",
+            Self::TimeSpent => "the time limit was reached before an answer",
+            Self::NoAnswer => "the other host stopped answering",
+            Self::ClockStep => "a clock was set during the run",
+            Self::Implausible => "the other host reported impossible values",
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Begin {
 #[non_exhaustive]
 pub enum BeginError {
     /// Something else.
-    #[error("it does not begin as a record of a member's decisions does (`record` in its settings)")]
+    #[error("it is not the start of a decision log (`decision_log` in the settings)")]
     Other,
     /// Another version's.
     #[error(

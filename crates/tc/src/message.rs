@@ -65,7 +65,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Add(_) => "adding",
-            Self::Replace(_) => "putting in place",
+            Self::Replace(_) => "creating or replacing",
             Self::Change(_) => "changing",
             Self::Delete(_) => "deleting",
         };

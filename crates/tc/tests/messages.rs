@@ -68,7 +68,8 @@ fn encoded_messages_equal_those_of_iproute2() {
     let clsact = Qdisc { handle: Handle::INGRESS_QDISC, parent: Handle::INGRESS, discipline: Discipline::Clsact };
     let sent = "00000000 06000000 0000ffff f1ffffff 00000000 0b000100 636c7361637400 00";
     assert_eq!(Operation::Add(Object::Qdisc(clsact)).message(6).body, hex(sent));
-    // tc filter add dev d0 parent 1: protocol ip prio 5 u32 match ip dport 80 0xffff match ip protocol 6 0xff flowid 1:10
+    // tc filter add dev d0 parent 1: protocol ip prio 5 u32 match ip dport 80 0xffff match ip protocol 6 0xff flowid
+    // 1:10
     let filter = u32_filter(http(), Some(Handle::new(1, 0x10)), None);
     let message = Operation::Add(Object::Filter(filter)).message(6);
     let sent = "00000000 06000000 00000000 00000100 08000500 08000100 75333200 40000200 08000100 10000100 34000500

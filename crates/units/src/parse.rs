@@ -1,8 +1,9 @@
 //! The text that people write for quantities: a number, blanks if wanted, and a unit.
 //!
-//! The grammar is one for command lines, experiment files, policies and overlay settings. Prefixes are powers of ten in either
-//! case (`k` or `K` to `t` or `T`), binary ones (`Ki` to `Ti`) exist for bytes only. A number without a unit is bytes
-//! where an amount of data is wanted; a rate or a time must say what it is in, because every trade has another habit.
+//! The grammar is one for command lines, experiment files, policies and overlay settings. Prefixes are powers of ten in
+//! either case (`k` or `K` to `t` or `T`), binary ones (`Ki` to `Ti`) exist for bytes only. A number without a unit is
+//! bytes where an amount of data is wanted; a rate or a time must say what it is in, because every trade has another
+//! habit.
 
 use core::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Proofs that both ends hold the same pre-shared key: HMAC-SHA256 (RFC 2104, RFC 4231) over both nonces and the subject.
+//! Proofs that both ends hold the same pre-shared key: HMAC-SHA256 (RFC 2104, RFC 4231) over both nonces and the
+//! subject.
 //!
 //! Each kind of proof has a distinct label, and a length precedes each field of variable length, so that no proof can
 //! be replayed as another. The proofs authenticate the parties and the plan, not the bytes that follow. They keep

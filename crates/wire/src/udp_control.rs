@@ -10,7 +10,8 @@ pub const MAGIC: [u8; 8] = *b"\xffLHudp\x001";
 /// server cannot be made to amplify traffic towards a forged address (RFC 9000 §8 describes the attack).
 pub const UDP_CONTROL_BYTES: usize = 40;
 
-/// A control datagram: [`MAGIC`] | kind u8 | seven zero bytes | token 8 bytes | nonce 16 bytes (zero where there is none).
+/// A control datagram: [`MAGIC`] | kind u8 | seven zero bytes | token 8 bytes | nonce 16 bytes (zero where there is
+/// none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UdpControl {
     /// Client: announces its address.

@@ -63,13 +63,13 @@ fn check_name(name: &str) -> Result<(), CongestionError> {
     let invalid = |reason| Err(CongestionError::Name { name: name.to_owned(), reason });
     // Same check as bpf_obj_name_cpy in kernel/bpf/syscall.c.
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.') {
-        return invalid("the kernel takes letters, digits, _ and . in it, as fast_a200");
+        return invalid("it may contain letters, digits, _ and . only, as in fast_a200");
     }
     if Algorithm::of_name(name).is_none() {
-        return invalid("it begins with that of its algorithm, fast or htcp, as fast_a200");
+        return invalid("it must start with the name of its algorithm, fast or htcp, as in fast_a200");
     }
     if name.len() > NAME_LENGTH_MAX {
-        return invalid("it has at most 15 letters");
+        return invalid("it may have at most 15 characters");
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ use results::{Limit, LimitVerdict};
 
 /// The verdict of several streams together; `None` without streams.
 ///
-/// Each stream votes with its weight (the bytes that it carried, at least one) times the share of its evidence. The share
-/// of the result is the mean over all streams, with zero where a stream was limited by something else; the evidence
-/// is that of the heaviest stream of the winning side.
+/// Each stream votes with its weight (the bytes that it carried, at least one) times the share of its evidence. The
+/// share of the result is the mean over all streams, with zero where a stream was limited by something else; the
+/// evidence is that of the heaviest stream of the winning side.
 pub fn combine(verdicts: &[(LimitVerdict, u64)]) -> Option<LimitVerdict> {
     let mut votes: BTreeMap<Limit, f64> = BTreeMap::new();
     for (verdict, weight) in verdicts {

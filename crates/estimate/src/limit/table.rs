@@ -175,7 +175,8 @@ fn a_window_below_the_path_is_the_limit_although_its_bursts_queue() {
 
 #[test]
 fn a_round_trip_that_only_varies_is_no_queue() {
-    // Random delay of 0 to 20 ms, and loss of one packet in a hundred: the smoothed round trip is always above the smallest.
+    // Random delay of 0 to 20 ms, and loss of one packet in a hundred: the smoothed round trip is always above the
+    // smallest.
     let mut e = random_loss(false);
     e.round_trips = Some(RoundTrips {
         min: Duration::from_millis(40),

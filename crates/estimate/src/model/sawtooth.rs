@@ -42,9 +42,11 @@ fn top(round_trip: Duration, queue: Duration) -> Option<f64> {
     (!round_trip.is_zero()).then(|| 1.0 + queue.as_secs_f64() / round_trip.as_secs_f64())
 }
 
-/// Time from the bottom to the top of the window if it grows by a BDP in each round trip, in round trips without a queue.
+/// Time from the bottom to the top of the window if it grows by a BDP in each round trip, in round trips without a
+/// queue.
 ///
-/// Below the BDP a round trip is one: `1 - bottom`. Above it is as long as the window is large, which is the integral of
+/// Below the BDP a round trip is one: `1 - bottom`. Above it is as long as the window is large, which is the integral
+/// of
 /// `w` from 1 to `top`.
 fn linear_climb(top: f64, beta: f64) -> f64 {
     (1.0 - beta * top).max(0.0) + (top.powi(2) - (beta * top).max(1.0).powi(2)) / 2.0

@@ -46,8 +46,9 @@ impl Reno {
 }
 
 /// Reno's send rate with timeouts, approximately: the smaller of `Wm / R` and
-/// `1 / (R sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2))` segments (Padhye, Firoiu, Towsley and Kurose, "Modeling TCP
-/// throughput: a simple model and its empirical validation", SIGCOMM 1998; equation 2.1 of Strauss's thesis, 2002).
+/// `1 / (R sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2))` segments (Padhye, Firoiu, Towsley and Kurose,
+/// "Modeling TCP throughput: a simple model and its empirical validation", SIGCOMM 1998; equation 2.1 of Strauss's
+/// thesis, 2002).
 pub fn pftk_approximate(reno: Reno) -> Option<Rate> {
     reno.is_defined()?;
     let Reno { loss: p, segments_per_ack: b, .. } = reno;
@@ -127,8 +128,8 @@ pub fn cubic_with_timeouts(mss: Bytes, rtt: Duration, loss: f64, timeout: Durati
     rate(mss, rtt, seconds / (seconds / window + p * row))
 }
 
-/// TFRC's allowed rate: the approximation with an acknowledgement per segment, a timeout of four round trips, and no bound on the share
-/// of timeouts (RFC 5348 §3.1).
+/// TFRC's allowed rate: the approximation with an acknowledgement per segment, a timeout of four round trips, and no
+/// bound on the share of timeouts (RFC 5348 §3.1).
 pub fn tfrc(mss: Bytes, rtt: Duration, loss: f64) -> Option<Rate> {
     let p = checked(loss)?;
     let timeouts = 4.0 * 3.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
@@ -190,7 +191,8 @@ mod tests {
         }
     }
 
-    /// Average windows over many losses at random, by the windows' own equations: CUBIC's `C (t - K)^3 + Wmax` (RFC 9438 §4.2) and additive increase.
+    /// Average windows over many losses at random, by the windows' own equations: CUBIC's `C (t - K)^3 + Wmax` (RFC
+    /// 9438 §4.2) and additive increase.
     #[test]
     fn random_losses_leave_larger_windows_than_evenly_spaced_ones() {
         use rand_chacha::ChaCha8Rng;
@@ -251,7 +253,8 @@ mod tests {
 
     #[test]
     fn tfrc_is_the_approximation_with_its_own_constants() {
-        // RFC 5348: s / (R (sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p^2))) at p = 0.01, R = 100 ms: 112.3 segments a second.
+        // RFC 5348: s / (R (sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p^2))) at p = 0.01, R = 100 ms: 112.3 segments a
+        // second.
         assert!((segments(tfrc(MSS, Duration::from_millis(100), 0.01)) - 112.332).abs() < 0.01);
         let one = Reno { segments_per_ack: 1.0, ..reno(0.001) };
         let of = segments(tfrc(MSS, one.rtt, one.loss)) / segments(pftk_approximate(one));

@@ -135,7 +135,8 @@ fn beside_other_transfers_a_short_queue_can_suffice() {
 
 #[test]
 fn a_window_that_never_fills_the_queue_leaves_the_link_full() {
-    // 96.5 Mb/s of payload over 100 ms are 1.21 MB, and 0.30 MB more wait in 25 ms: 1.3 MB fill the link and not the queue.
+    // 96.5 Mb/s of payload over 100 ms are 1.21 MB, and 0.30 MB more wait in 25 ms: 1.3 MB fill the link and not the
+    // queue.
     let goodput = |bytes| {
         let state = PathState { window: Some(Bytes::new(bytes)), ..with_queue(25) };
         predict(&state, Control::Reno, None).goodput_bps

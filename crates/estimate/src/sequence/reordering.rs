@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 /// 300.
 const N_MAX: usize = 100;
 
-/// n-reordering (RFC 4737 §5.4): a packet is n-reordered when the n packets that arrived just before all have higher numbers.
+/// n-reordering (RFC 4737 §5.4): a packet is n-reordered when the n packets that arrived just before all have higher
+/// numbers.
 ///
 /// A packet that is n-reordered is also m-reordered for each m below n, so each counts once for each.
 #[derive(Debug, Clone, Default)]

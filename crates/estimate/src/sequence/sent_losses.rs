@@ -8,8 +8,8 @@ const INTERVALS_MAX: u64 = 10_000;
 
 /// Lost datagrams by interval of sending.
 ///
-/// A lost datagram carries no send time to the receiver. Its time is interpolated between the two datagrams with the nearest
-/// numbers that arrived in order, and extrapolated by the planned gap before the first and after the last one.
+/// A lost datagram carries no send time to the receiver. Its time is interpolated between the two datagrams with the
+/// nearest numbers that arrived in order, and extrapolated by the planned gap before the first and after the last one.
 #[derive(Debug, Clone)]
 pub(super) struct SentLosses {
     interval: Duration,

@@ -54,7 +54,8 @@ impl SequenceTracker {
         }
     }
 
-    /// Also counts losses by the `interval` in which they were sent, for datagrams that are sent `gap` apart on average.
+    /// Also counts losses by the `interval` in which they were sent, for datagrams that are sent `gap` apart on
+    /// average.
     pub fn with_intervals(mut self, interval: Duration, gap: Duration) -> Self {
         self.sent_losses = Some(SentLosses::new(interval, gap));
         self

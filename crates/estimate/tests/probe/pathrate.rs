@@ -101,8 +101,8 @@ fn pairs_find_the_capacity_that_trains_do_not_show() {
             let (outcome, path) = modern(seed, &[Hop::new(bps, Cross::Idle), Hop::new(bps, load(bps, percent))]);
             // Pairs without cross traffic in between are exact; only the other values in their bin vary.
             assert!(error(value(&outcome), bps).abs() < 0.05, "{bps} at {percent} %: {outcome:?}");
-            // In a fluid C Ri / (Ri + load) with Ri = C. Load of 40 packets' time varies by sqrt(40 x 0.5) packets, which
-            // is 8 % of 60; the mean of 6 to 8 trains by 3 %, of which three.
+            // In a fluid C Ri / (Ri + load) with Ri = C. Load of 40 packets' time varies by sqrt(40 x 0.5) packets,
+            // which is 8 % of 60; the mean of 6 to 8 trains by 3 %, of which three.
             let fluid = bps * 100 / (100 + percent);
             let (quantity, asymptotic) = outcome.also[0];
             assert_eq!(quantity, Quantity::AsymptoticDispersion);

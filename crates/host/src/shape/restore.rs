@@ -99,7 +99,7 @@ fn delete(device: u32, qdisc: &Qdisc) -> Change {
 }
 
 fn replay(saved: &[Saved], device: u32) -> Result<Vec<Change>, ShapeError> {
-    let damaged = ShapeError::system("reading the notes about what was before");
+    let damaged = ShapeError::system("reading the journal");
     let messages: Result<Vec<_>, _> = saved.iter().map(Saved::message).collect();
     Ok(messages.map_err(damaged)?.into_iter().map(|message| Change::Message { device, message }).collect())
 }

@@ -8,8 +8,8 @@ use crate::{KernelError, Op};
 pub(super) const READY: u8 = b'+';
 
 /// Runs as the init process (process 1 of a PID namespace) until standard input ends. A hidden command of the program
-/// given to [`super::NamespaceInit::start`] calls it and then exits; the kernel kills every other process of the namespace
-/// with it.
+/// given to [`super::NamespaceInit::start`] calls it and then exits; the kernel kills every other process of the
+/// namespace with it.
 ///
 /// It creates a private mount namespace, mounts the namespace's /proc, bind-mounts `hosts` over /etc/hosts (the file
 /// may be deleted once the init process is ready) and lets the kernel reap orphans. It is killed when the thread that

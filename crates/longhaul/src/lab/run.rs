@@ -30,7 +30,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
                 options.file.display()
             );
         }
-        return virtual_time::run(None, &[directory], &[options.file.clone()]);
+        return virtual_time::run(None, &[directory], std::slice::from_ref(&options.file));
     }
     let privilege = gain_privilege()?;
     let records = create_directory(&directory)?;

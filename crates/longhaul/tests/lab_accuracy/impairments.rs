@@ -90,7 +90,8 @@ fn reordered_packets_arrive_late_and_are_counted() {
         let burst = Burst { packets: 5000, ..BURST };
         let (arrivals, ended) = run(&turn, &["--set", "forward.reorder={ probability = 0.02, by = \"100ms\" }"], burst);
         assert!(lost(&arrivals, burst).is_empty());
-        // The delay is 5 ms, or 105 ms for reordered packets; a busy machine is late by less than half of the difference.
+        // The delay is 5 ms, or 105 ms for reordered packets; a busy machine is late by less than half of the
+        // difference.
         let reordered_packets = arrivals.iter().filter(|a| a.delay_ns > 55_000_000).count();
         assert_eq!(ended.forward().reordered, reordered_packets as u64);
         // n = 5000, p = 0.02: mean 100, standard deviation 9.9.

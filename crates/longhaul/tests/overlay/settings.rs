@@ -11,7 +11,7 @@ use crate::setup::{Members, init, init_with, join, overlay, overlay_with, put_be
 /// Public keys of arbitrary nodes.
 const EAST_KEY: &str = "Xa5kakQPX/x93PawmOwy3omAcnouyUZVbAUwsTnMd5I=";
 const NORTH_KEY: &str = "/4ROrEnncvRztHXkHMSN+AtVimZBzONpheeg8DOA3Fc=";
-/// User and group without privileges (`nobody`).
+/// User and group without privileges .
 const UNPRIVILEGED_ID: u32 = 65_534;
 
 #[test]
@@ -664,7 +664,7 @@ fn a_decision_log_is_replayed_and_an_invalid_one_is_reported() {
 
     for (bad, message) in [
         ("", "is empty"),
-        ("key = \"west.key\"\n", "does not begin as a record"),
+        ("key = \"west.key\"\n", "is not the start of a decision log"),
         ("{\"longhaul_route_record\":3}\n", "is a record of version 3, and this program reads version 2"),
         (&header.replace("{}", "{\"margin\":-1.0}"), "`margin` must be 0 or more"),
         (&header.replace("{}", "{\"colour\":1}"), "unknown field `colour`"),

@@ -95,7 +95,7 @@ fn is_suspect(start: &StartRecord, sender: &EndSide, receiver: &EndSide) -> bool
 pub(super) fn warning(found: PathMtu) -> String {
     let PathMtu { lost_bytes, passing_bytes, passing_mss_bytes } = found;
     format!(
-        "the path drops large packets and does not say so: packets of {lost_bytes} B do not get through, {passing_bytes} B do; set \
+        "the path drops large packets without an ICMP message: packets of {lost_bytes} B do not get through, {passing_bytes} B do; set \
          the segment size to {passing_mss_bytes} (-M {passing_mss_bytes}), or the MTU to {passing_bytes}"
     )
 }

@@ -174,7 +174,7 @@ mod tests {
         let error = MeasureError::UdpBlocked { server: "192.0.2.7:5003".parse().unwrap(), after: HANDSHAKE_TIMEOUT };
         assert_eq!(
             error.to_string(),
-            "no answer on UDP port 5003 of 192.0.2.7 for 5 s, while its TCP port answers: is UDP filtered on the way?"
+            "no answer on UDP port 5003 of 192.0.2.7 for 5 s, while its TCP port answers: is UDP filtered on the path?"
         );
     }
 }

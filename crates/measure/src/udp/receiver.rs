@@ -157,7 +157,7 @@ impl Receiver {
             return Ok(());
         }
         self.stop.at_once();
-        let text = format!("no datagram came for {:.1} s", limit.as_secs_f64());
+        let text = format!("no datagram arrived for {:.1} s", limit.as_secs_f64());
         Err(KernelError::new(Op::Receive, "udp", io::Error::new(io::ErrorKind::TimedOut, text)))
     }
 

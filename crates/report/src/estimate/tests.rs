@@ -98,7 +98,7 @@ fn the_page_has_both_histograms_and_escapes_texts_of_records() {
     assert!(
         html.contains("Squeezed pairs: tight unlike narrow") && !html.contains("<i>title") && !html.contains("<b>gone")
     );
-    assert!(html.contains("packets overtook each other; aborted: &lt;b&gt;gone"));
+    assert!(html.contains("packets were reordered; aborted: &lt;b&gt;gone"));
     // 136 us correspond to 71 bins.
     let marks = r#""marks":[{"name":"b2b","at_ns":3200},{"name":"sent","at_ns":20000}"#;
     assert_eq!(

@@ -57,10 +57,10 @@ pub(crate) fn sockets(h: &mut Html, runs: &[Run]) {
     let requested = |g: &BufferGrant| Some(g.requested_bytes.map_or_else(|| "autotuned".to_owned(), bytes));
     // A socket buffer is never zero: the other end did not report it.
     let granted = |n: u64| (n > 0).then(|| bytes(n));
-    row("client buffers asked", &|s| requested(&s.client_buffers));
+    row("client buffers requested", &|s| requested(&s.client_buffers));
     row("client send buffer granted", &|s| Some(bytes(s.client_buffers.send_bytes)));
     row("client receive buffer granted", &|s| Some(bytes(s.client_buffers.receive_bytes)));
-    row("server buffers asked", &|s| requested(&s.server_buffers));
+    row("server buffers requested", &|s| requested(&s.server_buffers));
     row("server send buffer granted", &|s| granted(s.server_buffers.send_bytes));
     row("server receive buffer granted", &|s| granted(s.server_buffers.receive_bytes));
     row("congestion control", &|s| s.congestion_control.clone());

@@ -191,14 +191,14 @@ fn repetitions_without_a_sweep_give_means() {
 fn a_failed_experiment_is_marked_and_shows_its_records() {
     let all = records(&Lab { invalid_run: None, ..Lab::default() });
     let second_end = all.iter().enumerate().filter(|(_, r)| matches!(r, LabRecord::RunEnd(_))).nth(1).unwrap().0;
-    for (name, kept) in [("begun", 1), ("running", 60), ("cut", second_end - 5), ("unsummed", all.len() - 1)] {
+    for (name, kept) in [("started", 1), ("running", 60), ("cut", second_end - 5), ("unsummed", all.len() - 1)] {
         let page = page_of(all[..kept].to_vec(), name);
         keep(name, &page);
         assert_balanced(&page);
         let text = body(&page);
         assert!(text.contains("banner unfinished") && text.contains("no summary"), "{name}");
         assert!(!text.contains("banner valid"), "{name}");
-        assert_eq!(text.contains("No run started."), name == "begun");
+        assert_eq!(text.contains("No run started."), name == "started");
     }
 }
 

@@ -31,7 +31,7 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(object) => write!(f, "{object} is missing"),
-            Self::Unexpected(object) => write!(f, "{object} is there unasked"),
+            Self::Unexpected(object) => write!(f, "{object} exists and is not in the plan"),
             Self::Setting { object, setting, wanted, found } => {
                 write!(f, "{object}: {setting} wanted {wanted}, found {found}")
             }

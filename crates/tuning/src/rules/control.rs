@@ -109,8 +109,7 @@ fn available(_: &Context<'_>, _: &str) -> Finding {
 }
 
 fn mtu_probing(_: &Context<'_>, value: &str) -> Finding {
-    let why =
-        "Where a router drops large packets and does not say so, it finds a size that passes instead of stalling.";
+    let why = "TCP finds a segment size that passes where a router drops large packets without a message.";
     match value {
         "1" | "2" => Finding::good(why),
         "0" => Finding::change(1, why),

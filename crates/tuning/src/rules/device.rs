@@ -46,7 +46,7 @@ fn qdisc(context: &Context<'_>, device: &Device) -> TuneRow {
     const SOURCE: &str = "ESnet fasterdata, packet pacing; tc-fq(8)";
     let key = key(device, "qdisc");
     let Some(kinds) = &device.qdiscs else {
-        return unread(&key, Judgement::CannotBeRead, "The kernel did not tell its queueing disciplines.", SOURCE);
+        return unread(&key, Judgement::CannotBeRead, "The kernel did not return the queueing disciplines.", SOURCE);
     };
     let found = if kinds.is_empty() { "none".to_owned() } else { kinds.join(" ") };
     let is_fifo = kinds.iter().any(|k| matches!(k.as_str(), "pfifo_fast" | "pfifo" | "bfifo"));
@@ -58,7 +58,7 @@ fn qdisc(context: &Context<'_>, device: &Device) -> TuneRow {
         (true, None) => Finding::unknown("fq would be better; whether this kernel has it cannot be determined."),
         (true, Some(false)) => Finding::good("This kernel has no fq; `longhaul shape` divides the device without it."),
         (false, _) if found.contains("fq") => Finding::good("It shares the device among connections."),
-        (false, _) => Finding::good("Somebody chose it, or the device needs none; it is left alone."),
+        (false, _) => Finding::good("An administrator chose it, or the device needs none; it is left unchanged."),
     };
     row(&key, &found, finding, SOURCE)
 }
@@ -112,7 +112,7 @@ const fn meaning(offload: Offload) -> &'static str {
 
 fn switched(key: &str, state: Option<&OffloadState>, why: &str) -> TuneRow {
     let Some(state) = state else {
-        return unread(key, Judgement::CannotBeRead, "The device does not tell.", ETHTOOL);
+        return unread(key, Judgement::CannotBeRead, "The driver does not report it.", ETHTOOL);
     };
     let finding = match (state.on, state.changeable) {
         (true, _) => Finding::good(why),
@@ -134,7 +134,7 @@ fn checksum(device: &Device) -> TuneRow {
 fn large_receive(context: &Context<'_>, device: &Device) -> TuneRow {
     let key = key(device, "lro");
     let Some(on) = device.lro else {
-        return unread(&key, Judgement::CannotBeRead, "The device does not tell.", ETHTOOL);
+        return unread(&key, Judgement::CannotBeRead, "The driver does not report it.", ETHTOOL);
     };
     let forwards = context.sysctl("net.ipv4.ip_forward") == Some("1");
     let finding = match (on, forwards) {
@@ -171,22 +171,27 @@ fn mtu(device: &Device) -> TuneRow {
 fn rings(device: &Device) -> TuneRow {
     let key = key(device, "rings");
     let Some(Rings { receive, receive_max, send, send_max }) = device.rings else {
-        return unread(&key, Judgement::CannotBeRead, "The device does not tell; virtual ones have none.", ESNET);
+        return unread(
+            &key,
+            Judgement::CannotBeRead,
+            "The driver does not report it; virtual devices have none.",
+            ESNET,
+        );
     };
     let found = format!("rx {receive}/{receive_max}, tx {send}/{send_max}");
     let finding = match device.received_drops {
         Some(lost) if lost > 0 && receive < receive_max => Finding::change(
             format!("rx {receive_max}"),
             format!(
-                "{lost} received packets found no room: ethtool -G {} rx {receive_max} (the link goes down for a moment).",
+                "{lost} received packets were lost to a full ring: ethtool -G {} rx {receive_max} (the link goes down for a moment).",
                 device.name
             ),
         ),
-        Some(0) => Finding::good("No received packet was lost for want of room."),
+        Some(0) => Finding::good("No received packet was lost to a full ring."),
         Some(lost) => {
             Finding::good(format!("{lost} received packets were dropped; the ring is as large as it can be."))
         }
-        None => Finding::unknown("Whether received packets found no room cannot be read."),
+        None => Finding::unknown("The number of packets lost to a full ring cannot be read."),
     };
     let ring_bytes = Bytes::new(u64::from(receive) * (u64::from(device.mtu) + ETHERNET_HEADER_BYTES));
     let effect = device

@@ -41,7 +41,7 @@ fn default_qdisc(context: &Context<'_>, value: &str) -> Finding {
         ),
         (_, Some(true)) => Finding::change("fq", why),
         (_, Some(false)) => Finding::good(
-            "This kernel has no fq; TCP paces by itself since Linux 4.13 where it is asked to (bbr, SO_MAX_PACING_RATE).",
+            "This kernel has no fq; TCP paces by itself since Linux 4.13 on request (bbr, SO_MAX_PACING_RATE).",
         ),
         (_, None) => Finding::unknown("fq would be better; whether this kernel has it cannot be determined."),
     }
@@ -50,13 +50,13 @@ fn default_qdisc(context: &Context<'_>, value: &str) -> Finding {
 fn backlog(context: &Context<'_>, value: &str) -> Finding {
     let (Ok(found), Some(counted)) = (value.parse::<u64>(), context.facts.softnet) else {
         return Finding::unknown(
-            "Whether packets were dropped for want of room cannot be read (/proc/net/softnet_stat).",
+            "The number of packets dropped for a full backlog cannot be read (/proc/net/softnet_stat).",
         );
     };
     if counted.dropped == 0 {
-        return Finding::good(format!("No packet of {} was dropped for want of room.", counted.processed));
+        return Finding::good(format!("No packet of {} was dropped for a full backlog.", counted.processed));
     }
-    let why = format!("{} of {} packets were dropped for want of room.", counted.dropped, counted.processed);
+    let why = format!("{} of {} packets were dropped for a full backlog.", counted.dropped, counted.processed);
     Finding::change(found.saturating_mul(2), why)
 }
 
