@@ -226,8 +226,8 @@ mod tests {
         ];
         run.end.route_changes.push(RouteChange { member: "north".to_owned(), ..change(21.0, Some("direct")) });
         let metrics: BTreeMap<String, f64> = of_routes(&run).into_iter().collect();
-        let expected = [("changes", 4.0), ("followed_after_s", 2.0), ("not_followed", 1.0)];
-        assert_eq!(metrics, expected.map(|(n, v)| (format!("overlay.route_changes.{n}"), v)).into());
+        let expected = [("route_changes", 4.0), ("reroute_latency_s", 2.0), ("unanswered_link_changes", 1.0)];
+        assert_eq!(metrics, expected.map(|(n, v)| (format!("overlay.{n}"), v)).into());
         run.follows = None;
         assert!(of_routes(&run).is_empty(), "no metrics without an overlay");
     }

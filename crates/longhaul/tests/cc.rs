@@ -81,7 +81,7 @@ fn invalid_arguments_are_reported_and_nothing_is_loaded() {
         (vec!["load", fast, "--param", "alpha=-1"], "alpha=-1: write a whole number of packets from 1 to"),
         (vec!["load", fast, "--param", "alpha"], "expected KEY=VALUE"),
         (vec!["load", fast, htcp, "--param", "alpha=20"], "htcp has no parameter `alpha`; it has rtt_scaling"),
-        (vec!["load", "fast_with_a_long_name"], "at most 15 letters"),
+        (vec!["load", "fast_with_a_long_name"], "at most 15 characters"),
         (vec!["load", "fast-a200"], "with a suffix such as fast_a200"),
         (vec!["show", "vegas-of-old"], "unknown congestion control vegas-of-old; known: "),
         (vec!["unload", "../../ops"], "longhaul has loaded no ../../ops"),

@@ -74,7 +74,7 @@ impl RecordFile {
             self.file = None;
         } else if is_full {
             tracing::warn!(
-                "the record of decisions {path} has reached {} (`record_size`) and ends here; all else goes on",
+                "the decision log {path} has reached {} (`decision_log_size`) and ends here; the node continues",
                 self.most
             );
             self.file = None;
@@ -93,7 +93,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     if found.is_file() && (found.len() == 0 || is_record()) {
         return Ok(());
     }
-    let rest = "is there already and is no record that this program wrote; `record` takes a name of its own";
+    let rest = "exists and is not a decision log; set `decision_log` to another name";
     Err(format!("{} {rest}", path.display()))
 }
 

@@ -324,7 +324,7 @@
     const notes = byId("run-notes");
     notes.replaceChildren(...run.notes.map((n) => element("p", "hint", n)));
     if (run.state !== "valid") {
-      const text = "This run is " + run.state + (run.because.length ? ": " + run.because.join("; ") : "") + ".";
+      const text = "This run is " + run.state + (run.reasons.length ? ": " + run.reasons.join("; ") : "") + ".";
       notes.prepend(element("p", run.state === "invalid" ? "warning invalid" : "warning", text));
     }
     linkBoxes();

@@ -1,5 +1,7 @@
 use std::cell::RefCell;
-use std::fmt;
+use std::fmt::{self, Write as _};
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use crate::tree::Origin;
 
@@ -41,6 +43,9 @@ impl fmt::Display for Problem {
 /// All errors found in an experiment file: at least one problem, at most 20, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems {
+    /// The experiment file and its text.
+    file: String,
+    text: String,
     listed: Vec<Problem>,
     more: usize,
 }
@@ -49,6 +54,34 @@ impl Problems {
     /// The listed problems.
     pub fn as_slice(&self) -> &[Problem] {
         &self.listed
+    }
+
+    /// Each problem with its line of the file and a mark below its key or value, for a terminal.
+    pub fn annotated(&self) -> String {
+        let mut all = String::new();
+        for (index, problem) in self.listed.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            // Writing to a String does not fail.
+            let _ = write!(all, "{separator}{problem}");
+            if let Some(snippet) = self.snippet(problem) {
+                all.push('\n');
+                all.push_str(&snippet);
+            }
+        }
+        if self.more > 0 {
+            let _ = write!(all, "\nand {} more", self.more);
+        }
+        all
+    }
+
+    /// The line of a problem with a mark; `None` for an override, another file, or the file as a whole.
+    fn snippet(&self, problem: &Problem) -> Option<String> {
+        let (line, column) = (problem.line?, problem.column?);
+        let text = self.text.lines().nth(line.checked_sub(1)?).filter(|_| problem.file == self.file)?;
+        let start = text.char_indices().nth(column.checked_sub(1)?).map(|(at, _)| at)?;
+        let mark = AnnotationKind::Primary.span(start..start + token_length(&text[start..]));
+        let source = Snippet::source(text).line_start(line).annotation(mark);
+        Some(Renderer::plain().render(&[Group::with_level(Level::ERROR).element(source)]))
     }
 
     /// Number of problems beyond those listed.
@@ -128,7 +161,7 @@ impl Report {
         listed.sort_by_key(|p| (p.line, p.column));
         let more = listed.len().saturating_sub(LISTED_MAX);
         listed.truncate(LISTED_MAX);
-        Problems { listed, more }
+        Problems { file: self.file, text: self.text, listed, more }
     }
 
     fn position(&self, offset: usize) -> (usize, usize) {
@@ -136,6 +169,18 @@ impl Report {
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
+}
+
+/// Length in bytes of the key or value at the start of `text`: a quoted text, or all up to a separator; at least one
+/// character.
+fn token_length(text: &str) -> usize {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let end = match quote {
+        Some(quote) => text[1..].find(quote).map(|at| at + 2),
+        None => text.find(|c: char| c.is_whitespace() || "=,]}#".contains(c)),
+    };
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    end.unwrap_or(text.len()).max(first)
 }
 
 /// The known name that is nearest to `name`; `None` if none is near enough to have been meant.

@@ -845,3 +845,27 @@ fn the_numbers_of_nodes_links_and_points_are_limited() {
     let text = format!("{VALID}[[sweep]]\nkey = \"seed\"\nvalues = [{}]\n", values.join(","));
     assert_eq!(problems(&text, &Options::default()), "x.toml:29: sweep: 2002 points are too many; at most 1000");
 }
+
+#[test]
+fn an_annotated_problem_marks_its_key_or_value() {
+    let annotated = |line, text: &str| {
+        let file = with(line, text);
+        read_with(&file, &Options::default()).unwrap_err().annotated()
+    };
+    let unit = "x.toml:6: links.path.delay: `10` has no unit";
+    for (text, mark) in [
+        ("delay = \"10\"", "6 | delay = \"10\"\n  |         ^^^^"),
+        ("delay = \"10\" # \u{e9}", "6 | delay = \"10\" # \u{e9}\n  |         ^^^^"),
+        ("\"dely\" = \"10ms\"", "6 | \"dely\" = \"10ms\"\n  | ^^^^^^"),
+    ] {
+        let found = annotated(6, text);
+        assert!(found.contains(mark), "{text}:\n{found}");
+        assert_eq!(found.contains(unit), text.starts_with("delay"), "{found}");
+    }
+    // A file from elsewhere must not control the terminal.
+    let hostile = annotated(6, "delay = \"10\" # \u{1b}[2J");
+    assert!(!hostile.contains('\u{1b}'), "{hostile:?}");
+    // An override has no line.
+    let problems = read_with(VALID, &set(&[("links.path.delay", "10")])).unwrap_err();
+    assert_eq!(problems.annotated(), problems.to_string());
+}

@@ -67,5 +67,6 @@ fn read_experiment(
 ) -> anyhow::Result<Experiment> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let options = scenario::Options { overrides: set.to_vec(), variant: variant.map(str::to_owned), repeat };
-    Ok(scenario::read(file, &text, &options, &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()))?)
+    scenario::read(file, &text, &options, &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()))
+        .map_err(|problems| anyhow::anyhow!(problems.annotated()))
 }

@@ -39,11 +39,11 @@ pub(crate) fn manage(options: &VirtualOptions) -> anyhow::Result<ExitCode> {
             }
             Shutdown::install().context("cannot handle signals")?;
             let place = image.install(&source, &Shutdown::requests, &check)?;
-            print_message(&format!("guest kernel: {}", place.display()));
+            writeln!(io::stdout(), "guest kernel: {}", place.display())?;
         }
         VirtualCommand::Remove => {
             let text = if image.remove()? { "removed the guest kernel" } else { "nothing to remove" };
-            print_message(text);
+            writeln!(io::stdout(), "{text}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

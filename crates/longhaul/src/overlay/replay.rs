@@ -74,7 +74,7 @@ fn text(replay: &Replay, is_cut: bool) -> String {
         let _ = writeln!(out, "the log ends before {missing} that its last event leads to");
     }
     if replay.is_full() {
-        out.push_str("the log reached its maximum size (`record_size`); later events are missing\n");
+        out.push_str("the log reached its maximum size (`decision_log_size`); later events are missing\n");
     }
     out
 }

@@ -45,7 +45,8 @@ pub(crate) fn run(options: ShapeOptions) -> anyhow::Result<ExitCode> {
 
 fn read_policy(file: &Path, device: Option<&str>) -> anyhow::Result<Policy> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(scenario::read_policy(file, &text, device, &kernel::user_by_name)?)
+    scenario::read_policy(file, &text, device, &kernel::user_by_name)
+        .map_err(|problems| anyhow::anyhow!(problems.annotated()))
 }
 
 fn plan(options: &PlanOptions) -> anyhow::Result<ExitCode> {

@@ -77,7 +77,7 @@ fn gc_removes_stale_entries_and_does_not_kill_a_process_with_a_reused_number() {
     std::fs::write(turn.registry().join("1.json"), entry.to_string()).unwrap();
     std::fs::write(turn.registry().join("2.json"), "{").unwrap();
     let shown = text(&lab(&turn, &["gc"]).stdout);
-    assert!(shown.contains("removed the entry of old") && shown.contains("which is no entry"), "{shown}");
+    assert!(shown.contains("removed the entry of old") && shown.contains("which is not a valid entry"), "{shown}");
     assert_eq!(shown.lines().count(), 2, "{shown}");
     assert_eq!(turn.entries(), 0);
     assert!(innocent.try_wait().unwrap().is_none(), "the process still runs");

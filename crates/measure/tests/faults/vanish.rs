@@ -76,7 +76,7 @@ fn a_client_without_datagrams_is_ended() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(reason.contains("no datagram came"), "{reason}");
+    assert!(reason.contains("no datagram arrived"), "{reason}");
     assert!(served.has_sessions_within(0, STEP_TIMEOUT));
     assert_healthy(&served);
 }

@@ -35,7 +35,7 @@ const WORKS_WITHIN: Duration = Duration::from_secs(10);
 /// Length of the ephemeral key that an initiation begins with (Noise revision 34, section 5).
 const EPHEMERAL: usize = 32;
 /// Said of a member.
-const UNOPENED: &str = "its answer does not open: is `secret` the same at both ends?";
+const UNOPENED: &str = "its reply cannot be decrypted: is `network_secret` the same at both ends?";
 /// Initiations of a member that are remembered: two hours of renewed keys. Older ones that are said again make a session that is never used,
 /// and makes room for a later one.
 const REMEMBERED: usize = 64;

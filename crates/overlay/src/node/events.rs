@@ -35,12 +35,12 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
     // Who may write to the directory could have made it; `/dev/stdout` is one, too, which leads to no file.
     if is_link && std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
-        return Err(format!("{} is a link to a file; `events` takes the name of the file itself", path.display()));
+        return Err(format!("{} is a link to a file; set `event_log` to the name of the file itself", path.display()));
     }
     if is_ours(path) {
         return Ok(());
     }
-    Err(format!("{} is there already and has no events in it; `events` takes a name of its own", path.display()))
+    Err(format!("{} exists and has no events in it; set `event_log` to another name", path.display()))
 }
 
 /// Whether what is there are events, or nothing.

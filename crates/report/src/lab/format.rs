@@ -58,7 +58,7 @@ pub(super) fn metric_name(metric: &str) -> String {
         "throughput_bps" => "goodput",
         "steady_bps" => "steady goodput",
         "retransmits" => "retransmitted",
-        "rtt_min_s" => "RTT, least",
+        "rtt_min_s" => "RTT, minimum",
         "rtt_mean_s" => "RTT, mean",
         "rtt_p50_s" => "RTT, median",
         "rtt_p95_s" => "RTT, 95 %",
@@ -84,8 +84,9 @@ pub(super) fn metric_name(metric: &str) -> String {
         "flows_bps" => "goodput of the flows",
         "mice_bps" => "goodput of small transfers",
         "jain" => "Jain's fairness index",
-        "not_followed" => "link changes without a route change",
-        "followed_after_s" => "reroute latency, median",
+        "route_changes" => "route changes",
+        "unanswered_link_changes" => "link changes without a route change",
+        "reroute_latency_s" => "reroute latency, median",
         other => other,
     };
     if subject == "run" {

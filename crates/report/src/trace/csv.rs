@@ -10,7 +10,7 @@ use super::format::state;
 const COLUMNS: &str = "flow at_s cause state cwnd_segments ssthresh_segments in_flight_segments srtt_ns rttvar_ns \
     min_rtt_ns delivery_rate_bps pacing_rate_bps lost_segments retransmitted_segments acked_bytes mss_bytes \
     peer_window_bytes application_limited window_limited fast_base_rtt_ns fast_average_rtt_ns fast_queue_segments \
-    fast_target_segments fast_resting htcp_min_rtt_ns htcp_max_rtt_ns htcp_alpha_segments htcp_beta";
+    fast_target_segments fast_holding htcp_min_rtt_ns htcp_max_rtt_ns htcp_alpha_segments htcp_beta";
 
 /// Writes samples as comma-separated values (RFC 4180, line end LF).
 pub struct TraceCsv<W: Write> {

@@ -152,7 +152,7 @@ fn a_row_has_every_key_of_a_sample() {
     assert!(rows.iter().all(|r| r.len() == columns.len()));
     let at = |name: &str| columns.iter().position(|c| *c == name).unwrap();
     assert_eq!(
-        (rows[1][at("flow")], rows[1][at("fast_queue_segments")], rows[0][at("fast_resting")]),
+        (rows[1][at("flow")], rows[1][at("fast_queue_segments")], rows[0][at("fast_holding")]),
         ("2", "28.0", "")
     );
 }

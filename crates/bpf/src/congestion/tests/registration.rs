@@ -97,7 +97,7 @@ fn foreign_names_are_refused() {
     assert!(list(&directory.0).unwrap().is_empty() && !directory.0.join("htcp_t2").exists(), "no pin remains");
     for (name, reason) in [
         ("cubic", "fast or htcp"),
-        ("fast_of_a_long_name", "15 letters"),
+        ("fast_of_a_long_name", "15 characters"),
         ("fast/../x", "letters, digits"),
         ("fast-a200", "letters, digits"),
     ] {

@@ -76,7 +76,7 @@ fn methods_follow_each_other_from_the_first_record_on() {
 
 #[test]
 fn each_quantity_is_compared_with_its_reference_in_its_layer() {
-    let also = r#","also":[{"quantity":"capacity","rate_bps":9500000,"low_bps":1,"high_bps":2}]"#;
+    let also = r#","other_estimates":[{"quantity":"capacity","rate_bps":9500000,"low_bps":1,"high_bps":2}]"#;
     let output = start("1970-01-01T00:00:03Z", "receiver", "up", r#","budget_bytes":41000"#)
         + &estimate("auto", "available_bandwidth", "ip", Some(7_500_000), also)
         + PREDICTION
