@@ -184,7 +184,7 @@ mod tests {
         fs::write(&other, "key = \"west.key\"\n").unwrap();
         for taken in [other.as_path(), directory.path()] {
             let refused = RecordFile::create(taken, &begin(), Bytes::new(10_000)).err().unwrap().to_string();
-            assert!(refused.contains("is no record that this program wrote"), "{refused}");
+            assert!(refused.contains("is not a decision log"), "{refused}");
         }
         assert_eq!(fs::read_to_string(&other).unwrap(), "key = \"west.key\"\n");
     }

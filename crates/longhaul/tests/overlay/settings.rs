@@ -451,8 +451,8 @@ fn a_dry_run_and_a_start_reject_the_same_settings() {
     let deep = "a".repeat(108);
     for (bad, message) in [
         (format!("device = \"lo\"\n{good}"), "`device` is lo, which is there and is no tunnel device"),
-        (format!("event_log = \"notes\"\n{good}"), "notes is there already and has no events in it"),
-        (format!("decision_log = \"notes\"\n{good}"), "notes is there already and is no record"),
+        (format!("event_log = \"notes\"\n{good}"), "notes exists and has no events in it"),
+        (format!("decision_log = \"notes\"\n{good}"), "notes exists and is not a decision log"),
         (good.replace("west.sock", "notes"), "`control_socket` is notes, which is there and is no socket"),
         (good.replace("west.sock", &deep), "a path of 108 bytes; that of a socket has 107 at most"),
     ] {
