@@ -36,6 +36,9 @@ const SYSCTLS: [(&str, &str); 4] = [
     ("net.ipv4.tcp_congestion_control", "cubic"),
 ];
 
+/// Host name of the guest.
+const HOSTNAME: &str = "guest";
+
 /// Result of a task as the guest reports it.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Outcome {
@@ -81,6 +84,8 @@ fn prepare(task: &Path, exchange: &Path) -> Result<(Task, Vec<(PathBuf, File)>),
     let mut netlink = Netlink::open().map_err(|e| GuestError::Init(e.to_string()))?;
     let up = LinkSettings { up: Some(true), ..LinkSettings::default() };
     netlink.index("lo").and_then(|lo| netlink.set_link(lo, &up)).map_err(|e| GuestError::Init(e.to_string()))?;
+    // Reports show the name of the machine; without one the kernel says `(none)`.
+    fs::write("/proc/sys/kernel/hostname", HOSTNAME).map_err(GuestError::host("cannot set the host name"))?;
     for (name, value) in SYSCTLS {
         kernel::write_sysctl(name, value).map_err(|e| GuestError::Init(e.to_string()))?;
     }
