@@ -330,7 +330,7 @@ impl Settings {
         check_mtu(mtu, members.values().flat_map(|m| &m.subnets).chain(&serves))?;
         let gossip_rate = gossip_rate(rate(file.gossip_rate, "gossip_rate")?)?;
         let listen = file.listen.map(|text| socket_address("listen", &text)).transpose()?;
-        let status = file.status.map(|text| socket_address("status", &text)).transpose()?;
+        let status = file.status.map(|text| socket_address("http_listen", &text)).transpose()?;
         check_status_names(&file.status_names, status.is_some())?;
         let record_size = record_size(size(file.record_size, "decision_log_size")?, file.record.is_some())?;
         Ok(Self {

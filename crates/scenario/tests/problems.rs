@@ -852,7 +852,7 @@ fn an_annotated_problem_marks_its_key_or_value() {
         let file = with(line, text);
         read_with(&file, &Options::default()).unwrap_err().annotated()
     };
-    let unit = "x.toml:6: links.path.delay: `10` has no unit";
+    let unit = "x.toml:6: links.path.delay: 10 has no unit";
     for (text, mark) in [
         ("delay = \"10\"", "6 | delay = \"10\"\n  |         ^^^^"),
         ("delay = \"10\" # \u{e9}", "6 | delay = \"10\" # \u{e9}\n  |         ^^^^"),

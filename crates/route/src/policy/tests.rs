@@ -30,11 +30,11 @@ fn values_without_meaning_are_named() {
     for (policy, field) in [
         (Policy { margin: -0.1, ..ours.clone() }, "margin"),
         (Policy { margin: f64::NAN, ..ours.clone() }, "margin"),
-        (Policy { certainty: f64::INFINITY, ..ours.clone() }, "certainty"),
-        (Policy { collapse: 1.5, ..ours.clone() }, "collapse"),
+        (Policy { certainty: f64::INFINITY, ..ours.clone() }, "ci_scale"),
+        (Policy { collapse: 1.5, ..ours.clone() }, "degraded_share"),
         (Policy { max_paths: 0, ..ours.clone() }, "max_paths"),
         (Policy { mss: Bytes::ZERO, ..ours.clone() }, "mss_bytes"),
-        (Policy { silence: Duration::ZERO, ..ours.clone() }, "silence_ns"),
+        (Policy { silence: Duration::ZERO, ..ours.clone() }, "link_timeout_ns"),
         (Policy { model: Model::Safire { k: 0.0 }, ..ours.clone() }, "model"),
         (Policy { model: Model::RateAware { alpha: -1.0, beta: 0.0 }, ..ours }, "model"),
     ] {
