@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use report::Run;
 use report::lab::LabReport;
 use report::trace::TraceReport;
-use results::{Record, is_lab_record, is_trace_record, without_mark};
+use results::{LINE_BYTES_MAX, Record, is_lab_record, is_trace_record, without_mark};
 
 use crate::cli::ReportOptions;
 use crate::foreign;
@@ -116,7 +116,9 @@ fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     }
     let mut first = Vec::new();
     // Standard input cannot be read twice, so the first lines are put back before the rest.
-    while first.trim_ascii().is_empty() && source.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
+    // A line that is cut here is too long for the readers as well, which report it.
+    let mut lines = source.by_ref().take(LINE_BYTES_MAX);
+    while first.trim_ascii().is_empty() && lines.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
     let text = without_mark(&first).trim_ascii();
     let (is_lab, is_trace) = (is_lab_record(text), is_trace_record(text));
     let whole = Cursor::new(first).chain(source);

@@ -33,8 +33,8 @@ pub use histogram::{DelayHistogram, HistogramError, RELATIVE_ERROR};
 pub use host::HostReport;
 pub use interval::{CpuUse, IntervalRecord, Limit, LimitVerdict, StreamInterval, UdpInterval};
 pub use read::{
-    EstimateReader, LabFile, LabReader, ReadError, Reader, Streamed, TestReader, TraceReader, is_estimate_record,
-    is_lab_record, is_trace_record, read_lab_records, read_records, without_mark,
+    EstimateReader, LINE_BYTES_MAX, LabFile, LabReader, ReadError, Reader, Streamed, TestReader, TraceReader,
+    is_estimate_record, is_lab_record, is_trace_record, read_lab_records, read_records, without_mark,
 };
 pub use start::{BufferGrant, StartRecord, StreamStart, TestPlan, Transport};
 pub use tcp::TcpState;

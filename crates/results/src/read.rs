@@ -1,4 +1,4 @@
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::marker::PhantomData;
 
 use serde::Deserialize;
@@ -8,6 +8,10 @@ use crate::estimate::{ESTIMATE_SCHEMA, EstimateRecord};
 use crate::lab::{LAB_SCHEMA, LabRecord};
 use crate::trace::{TRACE_SCHEMA, TraceRecord};
 use crate::{Record, SCHEMA};
+
+/// Maximum length of a record in bytes. The largest records, those of a test with 128 streams, have some megabytes;
+/// a damaged or compressed file can have lines that no memory holds.
+pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Error of reading a result file.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +37,12 @@ pub enum ReadError {
         found: String,
         /// Supported format.
         expected: &'static str,
+    },
+    /// A line is longer than any record.
+    #[error("line {line}: longer than {} MiB, the maximum of a record", LINE_BYTES_MAX >> 20)]
+    Long {
+        /// Line number from 1.
+        line: usize,
     },
     /// The file has no records.
     #[error("no records")]
@@ -170,10 +180,13 @@ impl<R: BufRead, T: Streamed> Reader<R, T> {
     fn advance(&mut self) -> Result<Option<T>, ReadError> {
         loop {
             self.bytes.clear();
-            if self.source.read_until(b'\n', &mut self.bytes)? == 0 {
+            if self.source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.bytes)? == 0 {
                 return Ok(None);
             }
             self.line += 1;
+            if self.bytes.len() as u64 == LINE_BYTES_MAX {
+                return Err(ReadError::Long { line: self.line });
+            }
             let text = if self.line == 1 { without_mark(&self.bytes) } else { &self.bytes };
             if text.trim_ascii().is_empty() {
                 continue;
@@ -314,6 +327,12 @@ mod tests {
         bytes.extend_from_slice(b"{\"record\":\"flow\",\"flow\":\"\xc3");
         let file = read_lab_records(bytes.as_slice()).unwrap();
         assert_eq!((file.records.len(), file.is_torn), (1, true));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_an_error_and_not_an_allocation() {
+        let endless = std::io::BufReader::new(std::io::repeat(b' '));
+        assert!(matches!(read_lab_records(endless).unwrap_err(), ReadError::Long { line: 1 }));
     }
 
     #[test]
