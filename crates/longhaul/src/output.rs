@@ -128,14 +128,20 @@ impl Outputs {
     }
 }
 
+/// Returns to the start of the line and clears it (ECMA-48, EL).
+pub(crate) const CLEAR_LINE: &str = "\r\x1b[K";
+
+/// Whether a stream is a terminal that understands control sequences.
+pub(crate) fn is_terminal(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
 fn is_broken_pipe(e: &anyhow::Error) -> bool {
     e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn standard(options: &TestOptions) -> anyhow::Result<Sink> {
-    let terminal = io::stdout().is_terminal()
-        && io::stderr().is_terminal()
-        && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+    let terminal = io::stdout().is_terminal() && is_terminal(&io::stderr());
     Ok(match options.format {
         Format::Auto | Format::Text if options.quiet => Sink::Summary(Box::new(TextReport::new(io::stdout()))),
         Format::Auto if terminal => {

@@ -189,11 +189,11 @@ fn hops_over(scenario: &Scenario, over: Medium, here: usize, next: usize) -> Opt
     match over {
         Medium::Link(index) => {
             let link = scenario.links.get(index)?;
-            let (way, initial) = match link.between {
+            let (direction, initial) = match link.between {
                 [first, _] if first == here => (LinkDirection::Forward, &link.forward),
                 _ => (LinkDirection::Backward, &link.backward),
             };
-            let changes = scenario.schedule.iter().filter(|c| (c.link, c.direction) == (index, way));
+            let changes = scenario.schedule.iter().filter(|c| (c.link, c.direction) == (index, direction));
             let later = changes.map(|c| (c.at.as_secs_f64(), c.settings.clone()));
             let settings = std::iter::once((0.0, initial.clone())).chain(later).collect();
             Some(vec![Hop { link: link.name.clone(), from: name(here)?, settings }])

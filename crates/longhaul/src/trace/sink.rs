@@ -8,7 +8,7 @@ use report::trace::{TraceCsv, TraceReport, TraceText, TraceView, write_trace_sum
 use results::trace::TraceRecord;
 
 use super::cli::TraceOptions;
-use crate::output::{is_standard, json_line, open, write_trace_page};
+use crate::output::{is_standard, is_terminal, json_line, open, write_trace_page};
 use crate::whole_file::WholeFile;
 
 /// Minimum time between two frames of the view, in seconds.
@@ -54,10 +54,7 @@ impl Sinks {
         if is_standard(options.json.as_deref()) || is_standard(options.csv.as_deref()) {
             return Ok(());
         }
-        let is_terminal = io::stdout().is_terminal()
-            && io::stderr().is_terminal()
-            && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
-        if is_terminal && !options.lines {
+        if io::stdout().is_terminal() && is_terminal(&io::stderr()) && !options.lines {
             self.view = Some(TraceView::new().context("cannot open the view on the terminal; use --lines")?);
         } else {
             self.text = Some(TraceText::new(io::stdout()));

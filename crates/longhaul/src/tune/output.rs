@@ -1,11 +1,11 @@
 //! Output of the records to standard output, as text or JSON Lines.
 
-use std::io::{self, IsTerminal, Stdout};
+use std::io::{self, Stdout};
 
 use report::tune::TuneText;
 use results::tune::TuneRecord;
 
-use crate::output::json_line;
+use crate::output::{is_terminal, json_line};
 
 /// Writes records; a failure is reported at the end, so that it never prevents reverting a change.
 pub(super) struct Output {
@@ -16,9 +16,7 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new(json: bool) -> Self {
         let out = io::stdout();
-        let has_colour = out.is_terminal()
-            && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-            && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let has_colour = is_terminal(&out) && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         Self { text: (!json).then(|| TuneText::new(out, has_colour)), failure: None }
     }
 
