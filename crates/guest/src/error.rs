@@ -1,5 +1,9 @@
+use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Last lines of an output that an error quotes.
+const QUOTED_LINES: usize = 5;
 
 /// A guest kernel that cannot be built, started or used.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +42,9 @@ pub enum GuestError {
     /// The kernel ended before its task.
     #[error("the guest kernel ended before its task: {0}")]
     Ended(String),
+    /// The clock of the kernel follows the host's.
+    #[error("this kernel runs in real time; build it with CONFIG_UML_TIME_TRAVEL_SUPPORT")]
+    RealTime,
     /// The user interrupted the build or the guest twice.
     #[error("interrupted")]
     Interrupted,
@@ -69,4 +76,11 @@ impl GuestError {
         let what = what.into();
         move |source| Self::Host { what, source }
     }
+}
+
+/// Last lines of a file with output, in one line; empty if there are none.
+pub(crate) fn last_lines(file: &Path) -> String {
+    let text = String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; ")
 }

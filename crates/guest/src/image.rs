@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::GuestError;
+use crate::error::last_lines;
 
 /// Debian's packages that the build needs.
 pub const PACKAGES: &str = "linux-source-6.1 flex bison bc make gcc libc6-dev xz-utils";
@@ -21,8 +22,6 @@ const ARCHIVE: &str = "linux-source-6.1.tar.xz";
 const SCRIPT: &str = include_str!("build.sh");
 /// Time between two looks at the build.
 const POLL: Duration = Duration::from_millis(500);
-/// Last lines of the build's output that an error quotes.
-const QUOTED_LINES: usize = 3;
 
 /// Source of a guest kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,12 +129,12 @@ impl Image {
         }
         let build = work.join("tree");
         fs::create_dir(&build).map_err(GuestError::host(format!("cannot create {}", build.display())))?;
-        let log = self.directory.join("build.log");
+        let log = work.join("build.log");
         let file = File::create(&log).map_err(GuestError::host(format!("cannot create {}", log.display())))?;
         let copy = file.try_clone().map_err(GuestError::host(format!("cannot open {}", log.display())))?;
         let mut command = Command::new("sh");
         command.arg("-s").arg(tree).arg(&build).arg(new).stdin(Stdio::piped()).stdout(file).stderr(copy);
-        kernel::give_descriptors(&mut command, Vec::new());
+        kernel::lead_group(&mut command, Vec::new());
         let mut child = command.spawn().map_err(GuestError::host("cannot start sh"))?;
         if let Some(mut input) = child.stdin.take() {
             // A shell that ended early has a status that says so.
@@ -156,7 +155,9 @@ impl Image {
         if status.success() {
             return Ok(());
         }
-        Err(GuestError::Build { reason: last_lines(&log), log })
+        let kept = self.directory.join("build.log");
+        fs::copy(&log, &kept).map_err(GuestError::host(format!("cannot write {}", kept.display())))?;
+        Err(GuestError::Build { reason: last_lines(&kept), log: kept })
     }
 }
 
@@ -170,10 +171,4 @@ fn packaged() -> Result<PathBuf, GuestError> {
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-}
-
-fn last_lines(log: &Path) -> String {
-    let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; ")
 }

@@ -55,7 +55,6 @@ pub(crate) enum Outcome {
 /// Returns only if the guest cannot be powered off, with the reason.
 pub fn run_init(task: &Path) -> io::Error {
     let exchange = task.parent().unwrap_or_else(|| Path::new("/")).to_owned();
-    // Without the exchange directory nothing can be reported: the console is all there is.
     match prepare(task, &exchange).and_then(|(task, stores)| run(&task, &stores)) {
         Ok(outcome) => report(&outcome),
         Err(e) => report(&Outcome::Failed(e.to_string())),
@@ -164,10 +163,15 @@ fn store(name: &str, text: &str) -> io::Result<()> {
     kernel::write_back(&exchange)
 }
 
+/// Writes the outcome to the exchange directory, and a failure to the console as well: the directory may not be
+/// mounted yet. The host quotes the console if there is no result.
 fn report(outcome: &Outcome) {
-    let text = serde_json::to_string(outcome).unwrap_or_default();
-    if let Err(e) = fs::create_dir_all(EXCHANGE).and_then(|()| store(RESULT, &text)) {
-        // Standard error of the first process is the console, which the host keeps.
-        let _ = writeln!(io::stderr(), "cannot report the result {text}: {e}");
+    if let Outcome::Failed(reason) = outcome {
+        // The console is the last resort.
+        let _ = writeln!(io::stderr(), "{reason}");
+    }
+    let stored = serde_json::to_string(outcome).map_err(io::Error::from).and_then(|text| store(RESULT, &text));
+    if let Err(e) = stored {
+        let _ = writeln!(io::stderr(), "cannot report the result: {e}");
     }
 }

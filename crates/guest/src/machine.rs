@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::error::last_lines;
 use crate::init::{CLOCK, Outcome, RESULT, STOP, TASK};
 use crate::{GuestError, Task};
 
 /// Time between two looks at the guest.
 const POLL: Duration = Duration::from_millis(100);
-/// Last lines of the guest's console that an error quotes.
-const QUOTED_LINES: usize = 5;
+/// Memory in MiB. The host provides what the guest uses.
+const MEMORY_MIB: u32 = 1536;
 /// Descriptors under which the guest finds the pipes of standard output and standard error.
 const OUTPUTS: [i32; 2] = [103, 104];
 
@@ -28,10 +29,6 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// Seed of all random numbers of the guest's kernel.
     pub seed: u64,
-    /// Memory in MiB; the host provides what the guest uses.
-    pub memory_mib: u32,
-    /// Start of the guest's clock, in seconds since 1970 UTC; `None` takes the host's.
-    pub start_utc_s: Option<u64>,
 }
 
 /// State of a running guest.
@@ -78,15 +75,16 @@ fn prepare(machine: &Machine, task: &Task, exchange: &Path) -> Result<Command, G
     let file = exchange.join(TASK);
     let text = serde_json::to_string(task).map_err(|e| GuestError::Init(e.to_string()))?;
     fs::write(&file, text).map_err(GuestError::host(format!("cannot write {}", file.display())))?;
-    // The kernel's command line holds this name, and the program's own may have blanks.
+    // This program is also the first process of the guest. The kernel's command line cannot hold a path with blanks.
+    let own = std::env::current_exe().map_err(GuestError::host("cannot find the executable file of this program"))?;
     let init = exchange.join("init");
-    symlink(&task.program, &init).map_err(GuestError::host(format!("cannot create {}", init.display())))?;
+    symlink(&own, &init).map_err(GuestError::host(format!("cannot create {}", init.display())))?;
     let log = exchange.join("console");
     let console = File::create(&log).map_err(GuestError::host(format!("cannot create {}", log.display())))?;
     let copy = console.try_clone().map_err(GuestError::host("cannot open the console"))?;
     let mut command = Command::new(&machine.kernel);
     command
-        .arg(format!("mem={}M", machine.memory_mib))
+        .arg(format!("mem={MEMORY_MIB}M"))
         .args(["rootfstype=hostfs", "root=/dev/root", "hostfs=/", "ro", "quiet", "time-travel=inf-cpu"])
         // Without these, the first reader of random numbers would wait some seconds for other entropy.
         .args(["random.trust_cpu=on", "random.trust_bootloader=on"])
@@ -94,7 +92,6 @@ fn prepare(machine: &Machine, task: &Task, exchange: &Path) -> Result<Command, G
         .args([format!("con1=null,fd:{}", OUTPUTS[0]), format!("con2=null,fd:{}", OUTPUTS[1])])
         .arg(format!("uml_dir={}", exchange.join("uml").display()))
         .arg("umid=guest")
-        .args(machine.start_utc_s.map(|s| format!("time-travel-start={}", u128::from(s) * 1_000_000_000)))
         .arg(format!("init={}", init.display()))
         .args(["--", "lab-guest"])
         .arg(&file)
@@ -123,7 +120,7 @@ impl Guest {
         let pipe = || io::pipe().map_err(GuestError::host("cannot create a pipe"));
         let [(from_out, to_out), (from_err, to_err)] = [pipe()?, pipe()?];
         let given = [to_out, to_err].map(OwnedFd::from).into_iter().zip(OUTPUTS).collect();
-        kernel::give_descriptors(&mut command, given);
+        kernel::lead_group(&mut command, given);
         let kernel = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().map_err(GuestError::host(format!("cannot start {kernel}")))?;
         // Drops this process's copies of the pipes' write ends, so that the guest's end closes them.
@@ -164,7 +161,7 @@ impl Guest {
             Some(Outcome::Exited(status)) => Ok(status),
             Some(Outcome::Failed(reason)) => Err(GuestError::Init(reason)),
             Some(Outcome::NotStored(reason)) => Err(GuestError::WriteBack(reason)),
-            None => Err(GuestError::Ended(self.last_lines())),
+            None => Err(GuestError::Ended(self.evidence())),
         }
     }
 
@@ -173,13 +170,12 @@ impl Guest {
     }
 
     /// Last lines of the console; the only evidence if the kernel fails.
-    fn last_lines(&self) -> String {
-        let bytes = fs::read(self.exchange.path().join("console")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes).replace('\r', "");
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-        match lines.as_slice() {
-            [] => "it printed nothing; was it killed, for lack of memory perhaps?".to_owned(),
-            all => all[all.len().saturating_sub(QUOTED_LINES)..].join("; "),
+    fn evidence(&self) -> String {
+        let lines = last_lines(&self.exchange.path().join("console"));
+        if lines.is_empty() {
+            "it printed nothing; was it killed, for lack of memory perhaps?".to_owned()
+        } else {
+            lines
         }
     }
 

@@ -104,11 +104,11 @@ pub fn power_off() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Prepares a command to start with these descriptors under these numbers (3 or above), as leader of a process group
-/// that ends with the calling thread.
+/// Prepares a command to start as the leader of a process group that is killed when the calling thread ends, with
+/// these descriptors under these numbers (3 or above).
 ///
 /// The numbers must not be those of the descriptors themselves.
-pub fn give_descriptors(command: &mut Command, descriptors: Vec<(OwnedFd, i32)>) {
+pub fn lead_group(command: &mut Command, descriptors: Vec<(OwnedFd, i32)>) {
     let steps = move || {
         // SAFETY: three system calls on integers that change only the child.
         unsafe {

@@ -48,8 +48,8 @@ pub use datagrams::{DATAGRAMS_ROOM, Datagrams, DatagramsReceived};
 pub use error::{KernelError, Op};
 pub use ethtool::{DeviceFeature, Ethtool, FeatureSwitch, RingSizes};
 pub use guest::{
-    give_descriptors, interrupt, kill_all, kill_group, mount_guest_file_systems, mount_host_directory,
-    open_raw_terminal, power_off, write_back,
+    interrupt, kill_all, kill_group, lead_group, mount_guest_file_systems, mount_host_directory, open_raw_terminal,
+    power_off, write_back,
 };
 pub use host::{host_report, kernel_release};
 pub use io::{

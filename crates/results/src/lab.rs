@@ -34,11 +34,10 @@ pub enum LabRecord {
 }
 
 /// What runs an experiment. Results of different engines are comparable within the tolerances of the engines only.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LabEngine {
     /// The kernel of the machine, in real time.
-    #[default]
     Kernel,
     /// A guest kernel in virtual time (`--virtual`).
     VirtualKernel,
@@ -78,7 +77,6 @@ pub struct LabExperiment {
     /// Source of the privilege for namespaces: `root` or `user namespace`.
     pub privilege: String,
     /// What ran the experiment.
-    #[serde(default)]
     pub engine: LabEngine,
     /// Settings of the machine.
     pub host: HostReport,

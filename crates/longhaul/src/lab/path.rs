@@ -26,6 +26,10 @@ between = [\"near\", \"far\"]
 pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     let scenario = scenario(options)?;
     if options.is_virtual {
+        anyhow::ensure!(
+            !options.command.is_empty(),
+            "--virtual has no terminal for a shell; write a command after `--`"
+        );
         let of_command = std::env::current_dir().context("cannot find the working directory")?.join("any file");
         let files = [&options.json, &options.pcapng].into_iter().flatten().cloned();
         let outputs: Vec<_> = files.chain([of_command]).collect();

@@ -1,7 +1,7 @@
 //! `longhaul lab run`.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufReader, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use results::lab::{LabEngine, LabRecord, Verdict};
 
 use super::cli::RunOptions;
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
-use crate::output::{json_line, print_message, read_lab, write_lab_page};
+use crate::output::{CLEAR_LINE, is_terminal, json_line, print_message, read_lab, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;
@@ -66,9 +66,6 @@ fn create_directory(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(records)
 }
 
-/// Returns to the start of the line and clears it (ECMA-48, EL).
-const CLEAR: &str = "\r\x1b[K";
-
 /// Outputs of the records: the file and the terminal.
 struct Sink {
     file: BufWriter<File>,
@@ -80,11 +77,10 @@ struct Sink {
 impl Sink {
     fn new(records: &Path) -> anyhow::Result<Self> {
         let file = File::create(records).with_context(|| format!("cannot write {}", records.display()))?;
-        let terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         Ok(Self {
             file: BufWriter::new(file),
             text: LabText::new(io::stdout()),
-            progress: terminal.then(LabProgress::new),
+            progress: is_terminal(&io::stderr()).then(LabProgress::new),
             failure: None,
         })
     }
@@ -110,12 +106,12 @@ impl Sink {
         progress.record(record);
         match record {
             LabRecord::Run(_) | LabRecord::Engine(_) => {
-                write!(io::stderr(), "{CLEAR}{}", progress.line(terminal_width()))?;
+                write!(io::stderr(), "{CLEAR_LINE}{}", progress.line(terminal_width()))?;
                 self.text.record(record)
             }
             LabRecord::Link(_) | LabRecord::Flow(_) | LabRecord::Transfer(_) => Ok(()),
             LabRecord::Experiment(_) | LabRecord::RunEnd(_) | LabRecord::Summary(_) => {
-                write!(io::stderr(), "{CLEAR}")?;
+                write!(io::stderr(), "{CLEAR_LINE}")?;
                 self.text.record(record)
             }
         }
@@ -123,7 +119,7 @@ impl Sink {
 
     fn finish(mut self) -> anyhow::Result<()> {
         if self.progress.is_some() {
-            write!(io::stderr(), "{CLEAR}")?;
+            write!(io::stderr(), "{CLEAR_LINE}")?;
         }
         self.file.flush().context("cannot write the records")?;
         match self.failure {

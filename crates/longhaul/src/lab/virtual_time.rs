@@ -1,8 +1,9 @@
 //! Labs in virtual time: the command runs again inside of a guest kernel.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use guest::{GuestError, Image, Machine, Progress, Source, Task};
@@ -10,19 +11,20 @@ use kernel::Shutdown;
 
 use super::cli::{VirtualCommand, VirtualOptions};
 use super::own_program;
-use crate::output::print_message;
+use crate::output::{CLEAR_LINE, is_terminal, print_message};
 
 /// Option that starts the guest; the command line in the guest is the same without it.
 const OPTION: &str = "--virtual";
-/// Memory of the guest in MiB. The host provides only what is used.
-const MEMORY_MIB: u32 = 1536;
 /// Seed of the guest's kernel for commands without a seed.
 const SEED: u64 = 1;
 /// Variables of the environment that programs in the guest get besides those of longhaul.
 const PASSED: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 
-/// Variable that names the file of the history.
-const HISTORY: &str = "LONGHAUL_HISTORY";
+/// Command that checks a new kernel, and the real time that it may take. In real time it takes four times as long.
+const CHECK: &str = "sleep 120";
+const CHECK_TIME_MAX: Duration = Duration::from_secs(30);
+/// Variables of longhaul that name files which the guest cannot write: history and registry of labs.
+const KEPT: [&str; 2] = [archive::VARIABLE, "LONGHAUL_STATE"];
 
 /// Runs `longhaul lab virtual`.
 pub(crate) fn manage(options: &VirtualOptions) -> anyhow::Result<ExitCode> {
@@ -68,8 +70,7 @@ pub(crate) fn run(seed: Option<u64>, outputs: &[PathBuf], inputs: &[PathBuf]) ->
     if is_guest() {
         bail!("{OPTION}: this command runs in a guest kernel already");
     }
-    let machine =
-        Machine { kernel: image()?.kernel()?, seed: seed.unwrap_or(SEED), memory_mib: MEMORY_MIB, start_utc_s: None };
+    let machine = Machine { kernel: image()?.kernel()?, seed: seed.unwrap_or(SEED) };
     let directory = std::env::current_dir().context("cannot find the working directory")?;
     let mut writable = Vec::new();
     for output in outputs {
@@ -95,25 +96,26 @@ pub(crate) fn run(seed: Option<u64>, outputs: &[PathBuf], inputs: &[PathBuf]) ->
     Ok(ExitCode::from(status?))
 }
 
-/// Starts a kernel to see whether time travels in it.
+/// Sleeps in a kernel for longer than it may take, to see whether time travels in it.
 fn check(kernel: &Path) -> Result<(), GuestError> {
-    let host = |what: &str| {
-        let what = what.to_owned();
-        move |source| GuestError::Host { what, source }
-    };
-    let machine = Machine { kernel: kernel.to_owned(), seed: SEED, memory_mib: MEMORY_MIB, start_utc_s: None };
-    let program = std::env::current_exe().map_err(host("cannot find the executable file of this program"))?;
+    let machine = Machine { kernel: kernel.to_owned(), seed: SEED };
     let task = Task {
-        program,
-        arguments: vec!["lab".to_owned(), "status".to_owned()],
+        program: "/bin/sh".into(),
+        arguments: ["-c", CHECK].map(str::to_owned).to_vec(),
         directory: "/".into(),
         environment: environment(),
         writable: Vec::new(),
         readable: Vec::new(),
     };
-    match guest::run(&machine, &task, (io::sink(), io::stderr()), &mut |_| {}, &Shutdown::requests)? {
-        0 => Ok(()),
-        status => Err(GuestError::Ended(format!("`longhaul lab status` in it ended with status {status}"))),
+    let start = Instant::now();
+    let is_slow = || start.elapsed() > CHECK_TIME_MAX;
+    // The second request kills the guest.
+    let requests = || if is_slow() { 2 } else { Shutdown::requests() };
+    match guest::run(&machine, &task, (io::sink(), io::stderr()), &mut |_| {}, &requests) {
+        Ok(0) => Ok(()),
+        Ok(status) => Err(GuestError::Ended(format!("`{CHECK}` in it ended with status {status}"))),
+        Err(GuestError::Interrupted) if is_slow() => Err(GuestError::RealTime),
+        Err(e) => Err(e),
     }
 }
 
@@ -135,11 +137,13 @@ fn arguments() -> anyhow::Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// Variables for the guest. A history in a read-only home directory could not be written.
+/// Variables for the guest.
 fn environment() -> Vec<(String, String)> {
     let is_passed = |name: &str| PASSED.contains(&name) || name.starts_with("LONGHAUL_");
     let own = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
-    own.filter(|(name, _)| is_passed(name) && name != HISTORY).chain([(HISTORY.to_owned(), "off".to_owned())]).collect()
+    own.filter(|(name, _)| is_passed(name) && !KEPT.contains(&name.as_str()))
+        .chain([(archive::VARIABLE.to_owned(), "off".to_owned())])
+        .collect()
 }
 
 /// The nearest directory above a path that exists.
@@ -149,9 +153,6 @@ fn existing_ancestor(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(found.with_context(|| format!("{} has no directory", path.display()))?.to_owned())
 }
 
-/// Returns to the start of the line and clears it (ECMA-48, EL).
-const CLEAR: &str = "\r\x1b[K";
-
 /// Progress line on a terminal.
 struct Shown {
     is_terminal: bool,
@@ -159,8 +160,7 @@ struct Shown {
 
 impl Shown {
     fn new() -> Self {
-        let is_capable = std::env::var_os("TERM").is_none_or(|t| t != "dumb");
-        Self { is_terminal: io::stderr().is_terminal() && is_capable }
+        Self { is_terminal: is_terminal(&io::stderr()) }
     }
 
     fn update(&self, progress: Progress) {
@@ -168,13 +168,13 @@ impl Shown {
             let Progress { virtual_s, real_s } = progress;
             let ratio = if real_s > 0.0 { virtual_s / real_s } else { 0.0 };
             // A terminal that is gone is no reason to stop.
-            let _ = write!(io::stderr(), "{CLEAR}virtual time {virtual_s:.0} s  {ratio:.2} s/s");
+            let _ = write!(io::stderr(), "{CLEAR_LINE}virtual time {virtual_s:.0} s  {ratio:.2} s/s");
         }
     }
 
     fn clear(&self) {
         if self.is_terminal {
-            let _ = write!(io::stderr(), "{CLEAR}");
+            let _ = write!(io::stderr(), "{CLEAR_LINE}");
         }
     }
 }

@@ -101,7 +101,7 @@ fn experiment(l: &Lab) -> Value {
         "record": "experiment", "schema": LAB_SCHEMA, "version": "0.1.0", "name": "loss-against-control",
         "about": "Two bulk flows and small transfers share a path of 40 ms; random loss and the congestion control vary.",
         "start_utc_s": 1_772_366_400.0, "seed": 7, "repetitions": l.repetitions, "points": l.losses.len() * l.controls.len(),
-        "overrides": [{ "key": "duration", "value": "20s" }], "privilege": "user namespace",
+        "overrides": [{ "key": "duration", "value": "20s" }], "privilege": "user namespace", "engine": "kernel",
         "host": { "hostname": "lab1", "version": "0.1.0", "kernel": "6.18.0", "machine": "x86_64", "cpus": 2,
             "clocksource": "tsc", "clock_resolution_ns": 1, "sysctls": { "net.core.default_qdisc": "pfifo_fast" }, "interface": {} },
     });
