@@ -23,7 +23,7 @@ key = "parameters.sender_mbps"
 values = [10, 20, 40, 80]
 "#;
 
-const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/2","version":"0.1.0","name":"hand","about":"made <by> hand","start_utc_s":0.0,"seed":1,"repetitions":1,"points":4,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
+const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/2","version":"0.1.0","name":"hand","about":"made <by> hand","start_utc_s":0.0,"seed":1,"repetitions":1,"points":4,"overrides":[],"privilege":"root","engine":"kernel","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
 
 /// Records of one run in which cross traffic uses half of the link and the transfer the other half.
 fn run(number: u64, verdict: &str) -> String {

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 
 use common::{Serve, longhaul, path, text};
 
-const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/2","version":"0.1.0","name":"two <links>","about":"","start_utc_s":1772366400.0,"seed":1,"repetitions":1,"points":1,"overrides":[],"privilege":"root","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
+const EXPERIMENT: &str = r#"{"record":"experiment","schema":"longhaul.lab/2","version":"0.1.0","name":"two <links>","about":"","start_utc_s":1772366400.0,"seed":1,"repetitions":1,"points":1,"overrides":[],"privilege":"root","engine":"kernel","host":{"hostname":"h","version":"0.1.0","kernel":"6.18","machine":"x86_64","cpus":2,"clock_resolution_ns":1,"sysctls":{},"interface":{}}}"#;
 const RUN: &str = r#"{"record":"run","run":0,"point":0,"values":[],"repetition":0,"seed":1,"duration_s":1.0,"start_utc_s":1772366400.0,"links":[],"flows":[],"changes":[]}"#;
 const ENGINE: &str = r#"{"record":"engine","run":0,"start_s":0.0,"end_s":1.0,"worker_cpu":[0.5],"scheduling":"SCHED_FIFO","held_bytes":7}"#;
 const RUN_END: &str = r#"{"record":"run_end","run":0,"verdict":{"state":"valid"},"interrupted":false,"links":[],"flows":[],"programs":[],"busiest_worker":0.5}"#;
