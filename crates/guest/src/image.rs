@@ -20,7 +20,7 @@ const SOURCES: &str = "/usr/src";
 const ARCHIVE: &str = "linux-source-6.1.tar.xz";
 /// Steps of the build.
 const SCRIPT: &str = include_str!("build.sh");
-/// Time between two looks at the build.
+/// Interval at which the build is checked.
 const POLL: Duration = Duration::from_millis(500);
 
 /// Source of a guest kernel.

@@ -23,12 +23,12 @@ pub(crate) const RESULT: &str = "result";
 /// File of the exchange with the task.
 pub(crate) const TASK: &str = "task.json";
 
-/// Virtual time between two looks at the task and the host's request to stop.
+/// Interval in virtual time at which the task and the host's request to stop are checked.
 const POLL: Duration = Duration::from_millis(200);
-/// Looks between two writes of the clock for the host: one second.
+/// Number of checks for each write of the clock: one second.
 const POLLS_PER_CLOCK: u32 = 5;
 
-/// Limits of socket buffers as in Linux 6.18: the guest's kernel has those of Linux 6.1, which are lower.
+/// Defaults of Linux 6.18 for socket buffers, which are larger than those of the guest kernel.
 const SYSCTLS: [(&str, &str); 4] = [
     ("net.core.rmem_max", "4194304"),
     ("net.core.wmem_max", "4194304"),
@@ -42,8 +42,8 @@ const HOSTNAME: &str = "guest";
 /// Result of a task as the guest reports it.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Outcome {
-    /// Exit status of the program; 128 plus the signal if a signal ended it.
-    Exited(u8),
+    /// Wait status of the program (wait(2)).
+    Ended(i32),
     /// The guest could not be set up.
     Failed(String),
     /// The task ended, but its files could not be stored on the host.
@@ -107,10 +107,10 @@ fn run(task: &Task, stores: &[(PathBuf, File)]) -> Result<Outcome, GuestError> {
     // The consoles 1 and 2 lead to standard output and standard error of the host.
     let copies = [copy(child.stdout.take(), "/dev/tty1")?, copy(child.stderr.take(), "/dev/tty2")?];
     let status = watch(&mut child)?;
-    // What the program left behind could hold its output open for ever.
+    // Processes that the program left behind could keep its output open.
     kernel::kill_all();
     for copy in copies {
-        // A console that fails has no other place to report it.
+        // A failed console cannot report its failure.
         drop(copy.join());
     }
     for (directory, store) in stores {
@@ -118,8 +118,7 @@ fn run(task: &Task, stores: &[(PathBuf, File)]) -> Result<Outcome, GuestError> {
             return Ok(Outcome::NotStored(format!("{}: {e}", directory.display())));
         }
     }
-    let signal = status.signal().map_or(0, |s| u8::try_from(128 + s).unwrap_or(u8::MAX));
-    Ok(Outcome::Exited(status.code().map_or(signal, |code| u8::try_from(code).unwrap_or(u8::MAX))))
+    Ok(Outcome::Ended(status.into_raw()))
 }
 
 /// Copies a stream of the program to a console, in a thread.
@@ -133,7 +132,7 @@ fn copy(stream: Option<impl Read + Send + 'static>, console: &str) -> Result<Joi
     thread::Builder::new().spawn(copy).map_err(GuestError::host("cannot start a thread"))
 }
 
-/// Waits for the program; meanwhile reports the clock and passes an interruption on, once each time.
+/// Waits for the program. Meanwhile reports the clock, and passes one interruption on.
 fn watch(child: &mut Child) -> Result<ExitStatus, GuestError> {
     let exchange = Path::new(EXCHANGE);
     let mut is_interrupted = false;

@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::error::last_lines;
 use crate::init::{CLOCK, Outcome, RESULT, STOP, TASK};
 use crate::{GuestError, Task};
 
-/// Time between two looks at the guest.
+/// Interval at which the guest is checked.
 const POLL: Duration = Duration::from_millis(100);
 /// Memory in MiB. The host provides what the guest uses.
 const MEMORY_MIB: u32 = 1536;
@@ -54,7 +55,7 @@ pub fn run(
     (out, err): (impl Write + Send + 'static, impl Write + Send + 'static),
     observe: &mut dyn FnMut(Progress),
     asked: &dyn Fn() -> usize,
-) -> Result<u8, GuestError> {
+) -> Result<ExitStatus, GuestError> {
     task.check()?;
     let exchange = tempfile::Builder::new()
         .prefix("longhaul-guest-")
@@ -155,10 +156,10 @@ impl Guest {
         Ok(())
     }
 
-    fn outcome(&self) -> Result<u8, GuestError> {
+    fn outcome(&self) -> Result<ExitStatus, GuestError> {
         let outcome = self.read(RESULT).and_then(|text| serde_json::from_str(&text).ok());
         match outcome {
-            Some(Outcome::Exited(status)) => Ok(status),
+            Some(Outcome::Ended(status)) => Ok(ExitStatus::from_raw(status)),
             Some(Outcome::Failed(reason)) => Err(GuestError::Init(reason)),
             Some(Outcome::NotStored(reason)) => Err(GuestError::WriteBack(reason)),
             None => Err(GuestError::Ended(self.evidence())),
