@@ -64,7 +64,7 @@ impl Codel {
 
     /// Removes the first packet. Also returns whether the delay has been above target for an interval (RFC 8289 §5.6).
     fn head(&mut self, queue: &mut Queue, now: Instant) -> (Option<Waiting>, bool) {
-        let Some(head) = queue.pop() else {
+        let Some(head) = queue.pop(1) else {
             self.first_above = None;
             return (None, false);
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use units::Instant;
 
-use crate::train::{Segment, Slot};
+use crate::train::{Run, Slot};
 
 /// Time within which segments of one train are delivered together, at the arrival of the last of them.
 ///
@@ -58,6 +58,13 @@ pub(crate) struct Open {
     pub(crate) until: Instant,
 }
 
+impl Open {
+    /// Whether the first segment of `run` joins if it arrives at `at`.
+    fn admits(&self, run: Run, at: Instant) -> bool {
+        self.slot == run.slot && self.next == run.first && self.at <= at && at <= self.until
+    }
+}
+
 /// Flights in flight, by arrival time.
 #[derive(Debug, Default)]
 pub(crate) struct DelayLine {
@@ -102,12 +109,21 @@ impl DelayLine {
         self.open = None;
     }
 
-    /// Adds a segment, which joins the open run if it arrives soon enough. `ends`: no later segment can join it.
-    pub(crate) fn push(&mut self, s: Segment, at: Instant, ends: bool) {
-        if !self.joins(s, at) {
+    /// Latest arrival of a segment that is delivered together with the first segment of `run`, which arrives at `at`.
+    pub(crate) fn last_together(&self, run: Run, at: Instant) -> Instant {
+        match &self.open {
+            Some(open) if open.admits(run, at) => open.until,
+            _ => at + COALESCE,
+        }
+    }
+
+    /// Adds segments, which join the open run if they arrive soon enough. They arrive from `first` to `at`, not later
+    /// than [`Self::last_together`]. `ends`: no later segment can join them.
+    pub(crate) fn push(&mut self, s: Run, first: Instant, at: Instant, ends: bool) {
+        if !self.joins(s, first, at) {
             self.push_alone(s, at);
             let is_last = self.ordered.back().is_some_and(|f| f.sequence == self.sequence);
-            let open = Open { slot: s.slot, next: s.number.wrapping_add(1), at, until: at + COALESCE };
+            let open = Open { slot: s.slot, next: s.next(), at, until: first + COALESCE };
             self.open = is_last.then_some(open);
         }
         if ends {
@@ -116,7 +132,7 @@ impl DelayLine {
     }
 
     /// Adds a segment as a separate flight.
-    pub(crate) fn push_alone(&mut self, s: Segment, at: Instant) {
+    pub(crate) fn push_alone(&mut self, s: Run, at: Instant) {
         let flight = self.flight(s, at);
         match self.ordered.back() {
             Some(last) if last.at > at => self.strays.push(Reverse(flight)),
@@ -125,29 +141,28 @@ impl DelayLine {
     }
 
     /// Adds a held segment; other segments do not queue behind it.
-    pub(crate) fn push_held(&mut self, s: Segment, at: Instant) {
+    pub(crate) fn push_held(&mut self, s: Run, at: Instant) {
         let flight = self.flight(s, at);
         self.strays.push(Reverse(flight));
     }
 
-    fn flight(&mut self, s: Segment, at: Instant) -> Flight {
+    fn flight(&mut self, s: Run, at: Instant) -> Flight {
         self.open = None;
         self.sequence += 1;
-        let (first, bytes) = (s.number, u64::from(s.bytes));
-        Flight { slot: s.slot, first, count: 1, bytes, at, sequence: self.sequence }
+        Flight { slot: s.slot, first: s.first, count: s.count, bytes: s.total(), at, sequence: self.sequence }
     }
 
-    fn joins(&mut self, s: Segment, at: Instant) -> bool {
+    fn joins(&mut self, s: Run, first: Instant, at: Instant) -> bool {
         let (Some(open), Some(last)) = (&mut self.open, self.ordered.back_mut()) else {
             return false;
         };
-        let joins = open.slot == s.slot && open.next == s.number && open.at <= at && at <= open.until;
+        let joins = open.admits(s, first);
         if joins {
-            open.next = open.next.wrapping_add(1);
+            open.next = s.next();
             open.at = at;
             last.at = at;
-            last.count += 1;
-            last.bytes += u64::from(s.bytes);
+            last.count += s.count;
+            last.bytes += s.total();
         }
         joins
     }

@@ -1,8 +1,9 @@
 //! Time-weighted distribution of queue depth.
 
-use units::{Instant, nanos};
+use units::Instant;
 
 use crate::Distribution;
+use crate::time::ns_between;
 
 /// Weights each queue depth by its duration.
 #[derive(Debug)]
@@ -21,14 +22,16 @@ impl DepthMeter {
     }
 
     /// Sets the depth of the queue from `now` on.
+    #[inline]
     pub(crate) fn set(&mut self, now: Instant, depth: u64, into: &mut Distribution) {
         self.account(now, into);
         self.depth = depth;
     }
 
     /// Accounts for the time up to `now`.
+    #[inline]
     pub(crate) fn account(&mut self, now: Instant, into: &mut Distribution) {
-        let ns = self.rest_ns.saturating_add(nanos(now.saturating_since(self.since)));
+        let ns = self.rest_ns.saturating_add(ns_between(self.since, now));
         into.add(self.depth, ns / 1000);
         self.rest_ns = ns % 1000;
         self.since = self.since.max(now);

@@ -1,14 +1,14 @@
 use std::sync::Arc;
-use std::time::Duration;
 
-use units::{Bytes, Instant, nanos};
+use units::{Instant, nanos};
 
 use crate::delay_line::{DelayLine, Open};
 use crate::depth::DepthMeter;
 use crate::discipline::HeadDrop;
 use crate::impairments::{Arrival, Impairments, Outcome, impairs};
 use crate::queue::{Queue, Waiting};
-use crate::train::{Segment, Trains};
+use crate::time::{after, before, ns_between};
+use crate::train::{Run, Trains};
 use crate::transmitter::{Transmitter, wire_bytes};
 use crate::{Delivery, Drops, Loss, QueueLimit, Settings, Tally, Train, Volume};
 
@@ -143,9 +143,11 @@ impl<P: Clone> Direction<P> {
             return;
         }
         let slot = self.trains.store(train);
-        for number in 0..count {
-            let bytes = if number + 1 == count { last } else { full };
-            self.arrive(Segment { slot, number, bytes });
+        let equal = if full == last { count } else { count - 1 };
+        for (first, count, bytes) in [(0, equal, full), (equal, count - equal, last)] {
+            if count > 0 {
+                self.arrive(Run { slot, first, count, bytes });
+            }
         }
         self.depth.peak(&mut self.tally.queue_bytes);
     }
@@ -206,10 +208,10 @@ impl<P: Clone> Direction<P> {
 
     /// Packets in the queue or in transmission: offered, and neither delivered nor dropped.
     pub fn backlog(&self) -> Volume {
-        let sending = self.sending.map(|s| s.packet.segment.bytes);
+        let sending = self.sending.map(|s| s.packet.run.bytes);
         Volume {
             packets: self.queue.packets() + u64::from(sending.is_some()),
-            bytes: self.queue.bytes() + u64::from(sending.unwrap_or(0)),
+            bytes: self.queue.bytes().wrapping_add(u64::from(sending.unwrap_or(0))),
         }
     }
 
@@ -226,8 +228,8 @@ impl<P: Clone> Direction<P> {
 
     fn serve(&mut self) {
         loop {
-            match (self.sending, self.start_at) {
-                (Some(s), _) if s.end <= self.clock => self.depart(s),
+            match (&self.sending, self.start_at) {
+                (Some(s), _) if s.end <= self.clock => self.depart(),
                 (None, Some(at)) if at <= self.clock => self.start_transmission(at),
                 _ => return,
             }
@@ -242,55 +244,103 @@ impl<P: Clone> Direction<P> {
         }
     }
 
-    /// One segment arrives at the link.
-    fn arrive(&mut self, segment: Segment) {
-        let index = self.index;
-        self.index = index.wrapping_add(1);
-        self.tally.offered.add(segment.bytes);
-        let outcome = if self.is_impaired { self.impairments.outcome(index, &self.settings) } else { Outcome::PLAIN };
-        if let Some(cause) = self.refusal(segment.bytes) {
-            cause(&mut self.tally.dropped).add(segment.bytes);
-            self.trains.release(segment.slot, 1);
-            return;
+    /// Segments of equal size arrive at the link.
+    fn arrive(&mut self, mut rest: Run) {
+        self.tally.offered.add(rest);
+        if !self.is_impaired {
+            self.index = self.index.wrapping_add(u64::from(rest.count));
+            return self.admit(rest, Outcome::PLAIN);
         }
+        let mut next = None;
+        while rest.count > 0 {
+            let outcome = next.take().unwrap_or_else(|| self.draw());
+            let mut equal = 1;
+            while equal < rest.count && next.is_none() {
+                match self.draw() {
+                    same if same == outcome => equal += 1,
+                    other => next = Some(other),
+                }
+            }
+            self.admit(rest.split(equal), outcome);
+        }
+    }
+
+    /// Outcome of the next packet.
+    fn draw(&mut self) -> Outcome {
+        let outcome = self.impairments.outcome(self.index, &self.settings);
+        self.index = self.index.wrapping_add(1);
+        outcome
+    }
+
+    /// Segments of equal size and outcome enter the queue, or are dropped.
+    fn admit(&mut self, mut rest: Run, outcome: Outcome) {
+        if let Some(cause) = self.refusal(rest.bytes) {
+            return self.discard(rest, cause);
+        }
+        while rest.count > 0 {
+            let room = self.room(rest);
+            if room == 0 {
+                return self.discard(rest, |d| &mut d.queue);
+            }
+            self.enqueue(rest.split(room), outcome);
+        }
+    }
+
+    fn enqueue(&mut self, run: Run, outcome: Outcome) {
         self.lowest_jitter_ns = self.lowest_jitter_ns.min(outcome.jitter_ns);
-        self.queue.push(Waiting { segment, arrival: self.clock, outcome });
-        self.queue_wire += u64::from(self.wire_bytes(segment.bytes));
+        self.queue_wire = self.queue_wire.wrapping_add(self.wire_total(run));
+        self.queue.push(Waiting { run, arrival: self.clock, outcome });
         self.depth.set(self.clock, self.queue.bytes(), &mut self.tally.queue_bytes);
         if self.start_at.is_none() {
             self.resume();
         }
     }
 
-    /// Counter of the drop cause if a packet cannot enter the queue.
+    /// Counts dropped segments with their cause.
+    fn discard(&mut self, run: Run, cause: fn(&mut Drops) -> &mut Volume) {
+        cause(&mut self.tally.dropped).add(run);
+        self.trains.release(run.slot, run.count);
+    }
+
+    /// Counter of the drop cause if no packet of this size can pass.
     fn refusal(&self, bytes: u32) -> Option<fn(&mut Drops) -> &mut Volume> {
         if !self.settings.up {
             return Some(|d| &mut d.outage);
         }
-        if self.settings.mtu.is_some_and(|mtu| bytes > mtu) {
-            return Some(|d| &mut d.mtu);
-        }
-        let idle = self.sending.is_none() && self.queue.is_empty();
-        if idle || self.fits(bytes) { None } else { Some(|d| &mut d.queue) }
+        if self.settings.mtu.is_some_and(|mtu| bytes > mtu) { Some(|d| &mut d.mtu) } else { None }
     }
 
-    fn fits(&self, bytes: u32) -> bool {
-        match self.settings.queue.limit {
-            QueueLimit::Unlimited => true,
-            QueueLimit::Bytes(limit) => Bytes::new(self.queue.bytes()) + Bytes::new(u64::from(bytes)) <= limit,
-            QueueLimit::Packets(limit) => self.queue.packets() < limit,
+    /// Number of segments of the run that can enter the queue together. The link is asked again about the others.
+    fn room(&self, run: Run) -> u32 {
+        if self.sending.is_none() && self.queue.is_empty() {
+            // The first packet does not wait. With an unlimited rate it leaves before the next one arrives.
+            return if self.transmitter.is_unlimited() { run.count } else { 1 };
+        }
+        let room = match self.settings.queue.limit {
+            QueueLimit::Unlimited => return run.count,
+            QueueLimit::Packets(limit) => limit.saturating_sub(self.queue.packets()),
+            QueueLimit::Bytes(limit) => match limit.as_u64().checked_sub(self.queue.bytes()) {
+                Some(left) => left.checked_div(u64::from(run.bytes)).unwrap_or(u64::MAX),
+                None => 0,
+            },
             QueueLimit::Time(limit) => {
                 let free = self.sending.map_or(self.clock, |s| s.end);
                 let wire = self.successor.as_ref().unwrap_or(&self.transmitter);
-                wire.waits_at_most(limit, self.clock, free, self.queue_wire)
+                let each = u64::from(self.wire_bytes(run.bytes));
+                let fits = |ahead: u32| {
+                    let ahead = self.queue_wire.wrapping_add(each * u64::from(ahead));
+                    wire.waits_at_most(limit, self.clock, free, ahead)
+                };
+                return (0..run.count).find(|ahead| !fits(*ahead)).unwrap_or(run.count);
             }
-        }
+        };
+        u32::try_from(room).map_or(run.count, |room| room.min(run.count))
     }
 
     /// Starts the next transmission at `t`, when the wire is free.
     fn start_transmission(&mut self, t: Instant) {
         self.start_at = None;
-        if let Some(arrival) = self.queue.head_arrival() {
+        if let Some(arrival) = self.queue.head().map(|w| w.arrival) {
             let start = self.transmitter.start_at(t, arrival);
             if start > t {
                 self.transmitter.set_idle(t);
@@ -302,11 +352,7 @@ impl<P: Clone> Direction<P> {
             }
         }
         match self.dequeue(t) {
-            Some(packet) => {
-                self.tally.wait_ns.add(nanos(t.saturating_since(packet.arrival)), 1);
-                let wire = self.wire_bytes(packet.segment.bytes);
-                self.sending = Some(Sending { packet, end: self.transmitter.send(t, wire) });
-            }
+            Some(packet) => self.transmit(t, packet),
             None => {
                 self.transmitter.set_idle(t);
                 self.lowest_jitter_ns = 0;
@@ -314,61 +360,129 @@ impl<P: Clone> Direction<P> {
         }
     }
 
+    /// Transmits `packet` at `t`, and those that follow it in its run, as far as they start up to the present time. The
+    /// last of them remains in transmission.
+    fn transmit(&mut self, t: Instant, mut packet: Waiting) {
+        self.tally.wait_ns.add(ns_between(packet.arrival, t), 1);
+        let mut end = self.transmitter.send(t, self.wire_bytes(packet.run.bytes));
+        if end <= self.clock {
+            end = self.transmit_followers(&mut packet, end);
+        }
+        self.sending = Some(Sending { packet, end });
+    }
+
+    /// Transmits the packets that follow `packet`, whose transmission ends at `end`, up to the present time. Replaces
+    /// `packet` by the last of them, and returns the end of its transmission.
+    ///
+    /// The steps for each packet are as few as possible, because this is the hot path of a train: the end of the
+    /// transmission, the depth of the queue and the time in it. All else is done once for the packets that arrive
+    /// together.
+    fn transmit_followers(&mut self, packet: &mut Waiting, mut end: Instant) -> Instant {
+        let Waiting { arrival, outcome, .. } = *packet;
+        let mut rest = Run { count: 1 + self.followers(packet), ..packet.run };
+        let mut queued = self.queue.bytes();
+        while rest.count > 1 && end <= self.clock {
+            let first_end = end;
+            let until = self.last_end_together(rest, outcome, end).min(self.clock);
+            let (mut departed, mut last_end) = (0, end);
+            while end <= until && departed + 1 < rest.count {
+                (departed, last_end) = (departed + 1, end);
+                queued = queued.wrapping_sub(u64::from(rest.bytes));
+                self.depth.set(end, queued, &mut self.tally.queue_bytes);
+                self.tally.wait_ns.add(ns_between(arrival, end), 1);
+                end = self.transmitter.send_next(end);
+            }
+            self.propagate(rest.split(departed), outcome, first_end, last_end);
+        }
+        let started = rest.first - packet.run.first;
+        if let Some(started) = self.queue.pop(started) {
+            self.queue_wire = self.queue_wire.wrapping_sub(self.wire_total(started.run));
+        }
+        packet.run = rest.split(1);
+        end
+    }
+
+    /// Latest end of the transmission of a segment that is delivered together with the first one of `run`, whose
+    /// transmission ends at `end`. Segments that are lost are counted together at any time.
+    fn last_end_together(&self, run: Run, outcome: Outcome, end: Instant) -> Instant {
+        let forever = Instant::from_nanos(u64::MAX);
+        if outcome.end != Arrival::Arrives {
+            return forever;
+        }
+        let until = self.delay_line.last_together(run, self.arrival(end, outcome));
+        // An arrival beyond the clock's range is clamped, so that all later ones are equal to it.
+        if until == forever { until } else { before(until, self.delay_ns(outcome.jitter_ns)) }
+    }
+
+    /// Number of queued packets that follow `packet` in its train, with its size and outcome and without a pause or a
+    /// decision of the discipline.
+    fn followers(&self, packet: &Waiting) -> u32 {
+        let by_run = self.head_drop.is_none() && self.transmitter.is_continuous();
+        if !by_run || !packet.outcome.is_in_order() || self.settings.jitter.reorders {
+            return 0;
+        }
+        self.queue.head().filter(|w| packet.is_followed_by(w)).map_or(0, |w| w.run.count)
+    }
+
     /// Next packet according to the discipline.
     fn dequeue(&mut self, t: Instant) -> Option<Waiting> {
         let Settings { capacity, overhead, .. } = &self.settings;
-        let wire = |w: &Waiting| u64::from(wire_bytes(capacity, *overhead, w.segment.bytes));
+        let wire = |w: &Waiting| u64::from(wire_bytes(capacity, *overhead, w.run.bytes));
         let packet = self.head_drop.dequeue(&mut self.queue, t, |w| {
-            self.tally.dropped.codel.add(w.segment.bytes);
-            self.trains.release(w.segment.slot, 1);
-            self.queue_wire -= wire(&w);
+            self.tally.dropped.codel.add(w.run);
+            self.trains.release(w.run.slot, w.run.count);
+            self.queue_wire = self.queue_wire.wrapping_sub(wire(&w));
         });
-        self.queue_wire -= packet.as_ref().map_or(0, wire);
+        self.queue_wire = self.queue_wire.wrapping_sub(packet.as_ref().map_or(0, wire));
         self.depth.set(t, self.queue.bytes(), &mut self.tally.queue_bytes);
         packet
     }
 
     /// Ends a transmission: the packet is lost or propagates, and the next transmission starts.
-    fn depart(&mut self, s: Sending) {
-        self.sending = None;
-        self.propagate(s);
+    fn depart(&mut self) {
+        let Some(s) = self.sending.take() else {
+            return;
+        };
+        self.propagate(s.packet.run, s.packet.outcome, s.end, s.end);
         if let Some(successor) = self.successor.take() {
             self.transmitter.replace(s.end, successor);
         }
         self.start_transmission(s.end);
     }
 
-    fn propagate(&mut self, Sending { packet, end }: Sending) {
-        let Waiting { segment, outcome, .. } = packet;
+    /// Segments with equal outcomes leave the link: they are lost or propagate. The transmission of the first ends at
+    /// `first_end` and that of the last at `end`; those that propagate arrive together.
+    fn propagate(&mut self, run: Run, outcome: Outcome, first_end: Instant, end: Instant) {
         let lost = match outcome.end {
             Arrival::Arrives => None,
             Arrival::Lost => Some(&mut self.tally.dropped.loss),
             Arrival::Listed => Some(&mut self.tally.dropped.listed),
         };
         if let Some(cause) = lost {
-            cause.add(segment.bytes);
-            self.trains.release(segment.slot, 1);
+            cause.add(run);
+            self.trains.release(run.slot, run.count);
             return;
         }
-        self.tally.delivered.add(segment.bytes);
+        self.tally.delivered.add(run);
+        let first = self.arrival(first_end, outcome);
         let at = self.arrival(end, outcome);
         self.latest_arrival = self.latest_arrival.max(at);
         if outcome.held_ns > 0 {
             self.tally.reordered += 1;
-            self.delay_line.push_held(segment, at + Duration::from_nanos(outcome.held_ns));
+            self.delay_line.push_held(run, after(at, outcome.held_ns));
         } else {
-            let ends = outcome.copied || self.trains.is_last(segment.slot, segment.number);
-            self.delay_line.push(segment, at, ends);
+            let ends = outcome.copied || self.trains.is_last(run);
+            self.delay_line.push(run, first, at, ends);
         }
         if outcome.copied {
-            self.copy(segment, at + Duration::from_nanos(outcome.held_ns), outcome.held_ns > 0);
+            self.copy(run, after(at, outcome.held_ns), outcome.held_ns > 0);
         }
     }
 
-    fn copy(&mut self, segment: Segment, at: Instant, held: bool) {
+    fn copy(&mut self, segment: Run, at: Instant, held: bool) {
         self.trains.copy(segment.slot);
-        self.tally.delivered.add(segment.bytes);
-        self.tally.duplicated.add(segment.bytes);
+        self.tally.delivered.add(segment);
+        self.tally.duplicated.add(segment);
         if held {
             self.delay_line.push_held(segment, at);
         } else {
@@ -378,12 +492,12 @@ impl<P: Clone> Direction<P> {
 
     /// Arrival of a packet whose transmission ends at `end`, without the additional delay of reordering.
     fn arrival(&self, end: Instant, outcome: Outcome) -> Instant {
-        let own = end + self.delay(outcome.jitter_ns);
+        let own = after(end, self.delay_ns(outcome.jitter_ns));
         if self.settings.jitter.reorders { own } else { own.max(self.latest_arrival) }
     }
 
-    fn delay(&self, jitter_ns: i64) -> Duration {
-        Duration::from_nanos(nanos(self.settings.delay).saturating_add_signed(jitter_ns))
+    fn delay_ns(&self, jitter_ns: i64) -> u64 {
+        nanos(self.settings.delay).saturating_add_signed(jitter_ns)
     }
 
     /// Switches to the transmitter of the present settings, at the end of the transmission in progress.
@@ -397,15 +511,18 @@ impl<P: Clone> Direction<P> {
     }
 
     fn drop_waiting(&mut self) {
-        while let Some(w) = self.queue.pop() {
-            self.tally.dropped.outage.add(w.segment.bytes);
-            self.trains.release(w.segment.slot, 1);
+        while let Some(w) = self.queue.pop(u32::MAX) {
+            self.discard(w.run, |d| &mut d.outage);
         }
         self.depth.set(self.clock, 0, &mut self.tally.queue_bytes);
     }
 
     fn wire_bytes(&self, ip: u32) -> u32 {
         wire_bytes(&self.settings.capacity, self.settings.overhead, ip)
+    }
+
+    fn wire_total(&self, run: Run) -> u64 {
+        u64::from(self.wire_bytes(run.bytes)) * u64::from(run.count)
     }
 
     /// Whether no later offer or change can add a segment to the open run.
@@ -418,9 +535,9 @@ impl<P: Clone> Direction<P> {
         }
         // A packet that waits while the wire is free does not continue the run: `start_transmission` has closed it.
         self.sending.is_none_or(|s| {
-            let Segment { slot, number, .. } = s.packet.segment;
+            let Run { slot, first, .. } = s.packet.run;
             // A packet cannot arrive before its transmission ends.
-            slot != open.slot || number != open.next || s.end > open.until
+            slot != open.slot || first != open.next || s.end > open.until
         })
     }
 
@@ -441,13 +558,13 @@ impl<P: Clone> Direction<P> {
     /// and a lower bound for others.
     fn last_in_train(&self, s: &Sending, first: Instant, until: Instant) -> Instant {
         let mut last = first;
-        for (count, bytes) in self.queue.runs_after(s.packet.segment) {
-            let Some(each) = self.transmitter.duration(u64::from(self.wire_bytes(bytes))) else {
+        for (count, bytes) in self.queue.runs_after(s.packet.run) {
+            let Some(each) = self.transmitter.duration_ns(self.wire_bytes(bytes)) else {
                 break;
             };
-            let (left, each) = (nanos(until.saturating_since(last)), nanos(each));
+            let left = ns_between(last, until);
             let fit = left.checked_div(each).unwrap_or(u64::MAX).min(u64::from(count));
-            last = last + Duration::from_nanos(fit.saturating_mul(each));
+            last = after(last, fit.saturating_mul(each));
             if fit < u64::from(count) {
                 break;
             }
@@ -457,7 +574,7 @@ impl<P: Clone> Direction<P> {
 
     /// Earliest possible delivery of packets that have not left the link, under the present settings.
     fn next_departure(&self) -> Option<Instant> {
-        let earliest = |end: Instant| end + self.delay(self.lowest_jitter_ns);
+        let earliest = |end: Instant| after(end, self.delay_ns(self.lowest_jitter_ns));
         let Some(s) = &self.sending else {
             return self.start_at.map(earliest);
         };

@@ -30,11 +30,16 @@ impl HeadDrop {
         }
     }
 
+    /// Whether no packet is dropped.
+    pub(crate) const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
     /// Next packet to transmit at `now`. The caller also calls it for an empty queue. Packets dropped before it are
     /// passed to `dropped`.
     pub(crate) fn dequeue(&mut self, queue: &mut Queue, now: Instant, dropped: impl FnMut(Waiting)) -> Option<Waiting> {
         match self {
-            Self::None => queue.pop(),
+            Self::None => queue.pop(1),
             Self::Codel(codel) => codel.dequeue(queue, now, dropped),
         }
     }

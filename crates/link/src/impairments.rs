@@ -45,6 +45,11 @@ pub(crate) enum Arrival {
 impl Outcome {
     /// Outcome of a packet without impairments.
     pub(crate) const PLAIN: Self = Self { end: Arrival::Arrives, copied: false, held_ns: 0, jitter_ns: 0 };
+
+    /// Whether the packet arrives once, and in order, if at all.
+    pub(crate) const fn is_in_order(&self) -> bool {
+        !self.copied && self.held_ns == 0
+    }
 }
 
 /// Random draws of one direction.

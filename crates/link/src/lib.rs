@@ -33,6 +33,7 @@ mod impairments;
 mod queue;
 mod settings;
 mod tally;
+mod time;
 mod trace;
 mod train;
 mod transmitter;

@@ -5,41 +5,34 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::impairments::Outcome;
-use crate::train::{Segment, Slot};
+use crate::train::Run;
 
-/// A queued packet.
+/// A run of queued packets with equal outcomes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
-    pub(crate) segment: Segment,
+    pub(crate) run: Run,
     pub(crate) arrival: Instant,
     pub(crate) outcome: Outcome,
 }
 
-/// Consecutive segments of one train with the same size and outcome.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    slot: Slot,
-    first: u32,
-    count: u32,
-    bytes: u32,
-    arrival: Instant,
-    outcome: Outcome,
-}
-
-impl Run {
-    fn takes(&self, w: &Waiting) -> bool {
-        self.slot == w.segment.slot
-            && self.first.wrapping_add(self.count) == w.segment.number
-            && self.bytes == w.segment.bytes
-            && self.outcome == w.outcome
+impl Waiting {
+    /// Whether `next` continues the train with the same size and outcome.
+    pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
+        self.run.slot == next.run.slot
+            && self.run.next() == next.run.first
+            && self.run.bytes == next.run.bytes
+            && self.outcome == next.outcome
     }
 }
 
 /// Order and length of the queue. The limit and the discipline decide about admission and drops.
+///
+/// An entry is a run, so that the memory depends on the number of trains and not of packets.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    runs: VecDeque<Run>,
+    runs: VecDeque<Waiting>,
     packets: u64,
+    /// The sum wraps: 2^64 bytes need trains that no sender has, and must not cause a panic.
     bytes: u64,
     largest: u32,
 }
@@ -64,58 +57,43 @@ impl Queue {
         self.largest
     }
 
-    /// Arrival time of the first packet.
-    pub(crate) fn head_arrival(&self) -> Option<Instant> {
-        self.runs.front().map(|r| r.arrival)
+    /// First run.
+    pub(crate) fn head(&self) -> Option<&Waiting> {
+        self.runs.front()
     }
 
-    /// Runs of segments at the head that continue the train of `s`: number, and IP bytes of each.
-    pub(crate) fn runs_after(&self, s: Segment) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let mut next = s.number.wrapping_add(1);
-        let follows = move |r: &&Run| {
-            let follows = r.slot == s.slot && r.first == next;
-            next = next.wrapping_add(r.count);
-            follows
-        };
-        self.runs.iter().take_while(follows).map(|r| (r.count, r.bytes))
+    /// Runs of segments at the head that continue the train of `run`: number, and IP bytes of each.
+    pub(crate) fn runs_after(&self, run: Run) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut next = run.next();
+        (0..self.runs.len()).map_while(move |i| {
+            let follower = self.runs[i].run;
+            let follows = follower.slot == run.slot && follower.first == next;
+            next = follower.next();
+            follows.then_some((follower.count, follower.bytes))
+        })
     }
 
     /// Wire bytes of all queued packets; `wire` converts the IP bytes of one packet.
     pub(crate) fn wire_bytes(&self, wire: impl Fn(u32) -> u32) -> u64 {
-        self.runs.iter().map(|r| u64::from(wire(r.bytes)) * u64::from(r.count)).sum()
+        self.runs.iter().fold(0, |sum, w| sum.wrapping_add(u64::from(wire(w.run.bytes)) * u64::from(w.run.count)))
     }
 
     pub(crate) fn push(&mut self, w: Waiting) {
-        self.packets += 1;
-        self.bytes += u64::from(w.segment.bytes);
-        self.largest = self.largest.max(w.segment.bytes);
-        match self.runs.back_mut() {
-            Some(run) if run.takes(&w) => run.count += 1,
-            _ => {
-                let Segment { slot, number, bytes } = w.segment;
-                self.runs.push_back(Run {
-                    slot,
-                    first: number,
-                    count: 1,
-                    bytes,
-                    arrival: w.arrival,
-                    outcome: w.outcome,
-                });
-            }
-        }
+        self.packets += u64::from(w.run.count);
+        self.bytes = self.bytes.wrapping_add(w.run.total());
+        self.largest = self.largest.max(w.run.bytes);
+        self.runs.push_back(w);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Waiting> {
-        let run = self.runs.front_mut()?;
-        let segment = Segment { slot: run.slot, number: run.first, bytes: run.bytes };
-        let waiting = Waiting { segment, arrival: run.arrival, outcome: run.outcome };
-        run.first = run.first.wrapping_add(1);
-        run.count -= 1;
-        if run.count == 0 {
+    /// Removes up to `count` packets of the first run.
+    pub(crate) fn pop(&mut self, count: u32) -> Option<Waiting> {
+        let head = self.runs.front_mut()?;
+        let popped = Waiting { run: head.run.split(count), ..*head };
+        if head.run.count == 0 {
             self.runs.pop_front();
         }
-        self.packets -= 1;
-        self.bytes -= u64::from(segment.bytes);
-        Some(waiting)
+        self.packets -= u64::from(popped.run.count);
+        self.bytes = self.bytes.wrapping_sub(popped.run.total());
+        Some(popped)
     }
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crate::Distribution;
+use crate::train::Run;
 use crate::transmitter::Usage;
 
 /// Packets and bytes.
@@ -13,9 +14,10 @@ pub struct Volume {
 }
 
 impl Volume {
-    pub(crate) const fn add(&mut self, bytes: u32) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
+    /// Saturates, because trains of absurd sizes must not cause a panic.
+    pub(crate) const fn add(&mut self, run: Run) {
+        self.packets = self.packets.saturating_add(run.count as u64);
+        self.bytes = self.bytes.saturating_add(run.total());
     }
 
     const fn merge(&mut self, o: Self) {

@@ -30,15 +30,37 @@ pub struct Delivery<P> {
     pub bytes: u64,
 }
 
-/// One segment in the model.
+/// Consecutive segments of one train with equal sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// Slot of its train.
+pub(crate) struct Run {
+    /// Slot of the train.
     pub(crate) slot: Slot,
-    /// Number of the segment within the train.
-    pub(crate) number: u32,
-    /// IP bytes.
+    /// Number of the first segment within the train.
+    pub(crate) first: u32,
+    /// Number of segments.
+    pub(crate) count: u32,
+    /// IP bytes of each segment.
     pub(crate) bytes: u32,
+}
+
+impl Run {
+    /// Removes the first `count` segments, or all if there are fewer, and returns them.
+    pub(crate) fn split(&mut self, count: u32) -> Self {
+        let head = Self { count: count.min(self.count), ..*self };
+        self.first += head.count;
+        self.count -= head.count;
+        head
+    }
+
+    /// Number of the segment that follows the run.
+    pub(crate) const fn next(&self) -> u32 {
+        self.first + self.count
+    }
+
+    /// IP bytes of all segments.
+    pub(crate) const fn total(&self) -> u64 {
+        self.count as u64 * self.bytes as u64
+    }
 }
 
 /// Index of a train in [`Trains`], valid while a segment of the train is in the model.
@@ -93,9 +115,9 @@ impl<P: Clone> Trains<P> {
         }
     }
 
-    /// Whether the segment is the last of its train.
-    pub(crate) fn is_last(&self, slot: Slot, number: u32) -> bool {
-        number.checked_add(1).is_none_or(|n| n >= self.slots[slot.0 as usize].segments)
+    /// Whether the train has no segment after the run.
+    pub(crate) fn is_last(&self, run: Run) -> bool {
+        run.next() >= self.slots[run.slot.0 as usize].segments
     }
 
     /// Adds a copy of a segment.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use units::{Instant, nanos};
 
+use crate::time::{after, ns_between};
 use crate::trace::{OPPORTUNITY_BYTES, TRACE_OVERHEAD_BYTES, Trace};
 use crate::{Capacity, Overhead};
 
@@ -41,12 +42,23 @@ enum Kind {
 /// A constant rate.
 #[derive(Debug)]
 struct Constant {
-    bps: u128,
+    bps: u64,
+    /// Wire time of the last packet. Most packets have the size of the one before, and a division takes longer than all
+    /// other steps of a transmission.
+    last: WireTime,
     /// End of the last transmission: whole nanoseconds, and a remainder in units of 1/bps of a nanosecond. The next
     /// transmission starts exactly there, so that rounding errors do not accumulate.
     free: Instant,
-    remainder: u128,
+    remainder: u64,
     accounted: Instant,
+}
+
+/// Wire time of a packet: whole nanoseconds, and a fraction in units of 1/bps of a nanosecond.
+#[derive(Debug, Clone, Copy)]
+struct WireTime {
+    bytes: u32,
+    whole_ns: u64,
+    fraction: u64,
 }
 
 /// Delivery opportunities. Those before `next` are used or in the past.
@@ -66,7 +78,8 @@ impl Transmitter {
         let kind = match capacity {
             Capacity::Unlimited => Kind::Unlimited,
             Capacity::Constant(rate) => Kind::Constant(Constant {
-                bps: u128::from(rate.as_bps().max(1)),
+                bps: rate.as_bps().max(1),
+                last: WireTime { bytes: 0, whole_ns: 0, fraction: 0 },
                 free: from,
                 remainder: 0,
                 accounted: from,
@@ -109,6 +122,17 @@ impl Transmitter {
             Kind::Unlimited => now,
             Kind::Constant(c) => c.send(now, bytes),
             Kind::Trace(o) => o.send(now, bytes),
+        }
+    }
+
+    /// Starts another transmission of as many bytes at the end of the last one, `now`. Returns its end.
+    ///
+    /// Only for a transmitter that [`Self::is_continuous`].
+    #[inline]
+    pub(crate) fn send_next(&mut self, now: Instant) -> Instant {
+        match &mut self.kind {
+            Kind::Unlimited | Kind::Trace(_) => now,
+            Kind::Constant(c) => c.send_next(),
         }
     }
 
@@ -157,20 +181,36 @@ impl Transmitter {
         };
         match &self.kind {
             Kind::Unlimited => true,
-            Kind::Constant(c) => u128::from(ahead) * BYTE_UNITS <= u128::from(limit_left).saturating_mul(c.bps),
+            Kind::Constant(c) => u128::from(ahead) * BYTE_UNITS <= u128::from(limit_left) * u128::from(c.bps),
             Kind::Trace(o) => o.start_behind(free, ahead).saturating_since(now) <= limit,
         }
     }
 
-    /// Approximate wire time of `bytes`; `None` with delivery opportunities.
-    pub(crate) fn duration(&self, bytes: u64) -> Option<Duration> {
+    /// Wire time of a packet of `bytes`, rounded up to nanoseconds; `None` with delivery opportunities.
+    pub(crate) fn duration_ns(&self, bytes: u32) -> Option<u64> {
         match &self.kind {
-            Kind::Unlimited => Some(Duration::ZERO),
+            Kind::Unlimited => Some(0),
             Kind::Constant(c) => {
-                let ns = (u128::from(bytes) * BYTE_UNITS).div_ceil(c.bps);
-                Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
+                let time = c.wire_time(bytes);
+                Some(time.whole_ns.saturating_add(u64::from(time.fraction > 0)))
             }
             Kind::Trace(_) => None,
+        }
+    }
+
+    /// Whether the transmission of a packet starts when the previous one ends.
+    pub(crate) const fn is_continuous(&self) -> bool {
+        match &self.kind {
+            Kind::Unlimited | Kind::Constant(_) => true,
+            Kind::Trace(_) => false,
+        }
+    }
+
+    /// Whether the transmission of a packet takes no time.
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        match &self.kind {
+            Kind::Unlimited => true,
+            Kind::Constant(_) | Kind::Trace(_) => false,
         }
     }
 
@@ -178,7 +218,7 @@ impl Transmitter {
         match &mut self.kind {
             Kind::Unlimited => {}
             Kind::Constant(c) => {
-                let amount = c.bps.saturating_mul(u128::from(nanos(now.saturating_since(c.accounted))));
+                let amount = u128::from(c.bps) * u128::from(ns_between(c.accounted, now));
                 c.accounted = c.accounted.max(now);
                 self.add(amount);
             }
@@ -213,11 +253,28 @@ impl Constant {
         if now > self.free {
             (self.free, self.remainder) = (now, 0);
         }
-        let total = u128::from(bytes) * BYTE_UNITS + self.remainder;
-        self.remainder = total % self.bps;
-        let ns = u64::try_from(total / self.bps).unwrap_or(u64::MAX);
-        self.free = self.free + Duration::from_nanos(ns);
+        self.last = self.wire_time(bytes);
+        self.send_next()
+    }
+
+    /// Sends a packet of the last size at the end of the last transmission.
+    #[inline]
+    fn send_next(&mut self) -> Instant {
+        // Both are below `bps`, so that the sum exceeds it at most once; the sum may exceed 64 bits.
+        let (sum, exceeds) = self.remainder.overflowing_add(self.last.fraction);
+        let carry = exceeds || sum >= self.bps;
+        self.remainder = if carry { sum.wrapping_sub(self.bps) } else { sum };
+        self.free = after(self.free, self.last.whole_ns.saturating_add(u64::from(carry)));
         self.free
+    }
+
+    fn wire_time(&self, bytes: u32) -> WireTime {
+        if bytes == self.last.bytes {
+            return self.last;
+        }
+        let (units, bps) = (u128::from(bytes) * BYTE_UNITS, u128::from(self.bps));
+        let whole_ns = u64::try_from(units / bps).unwrap_or(u64::MAX);
+        WireTime { bytes, whole_ns, fraction: (units % bps) as u64 }
     }
 }
 

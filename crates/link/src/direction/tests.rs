@@ -1,8 +1,10 @@
 //! Behaviour of a complete direction in virtual time.
 
+use std::time::Duration;
+
 use super::*;
 use crate::{Capacity, Queue as QueueSettings};
-use units::Rate;
+use units::{Bytes, Rate};
 
 mod basics;
 mod changes;
@@ -10,6 +12,7 @@ mod codel;
 mod impairments;
 mod meters;
 mod properties;
+mod runs;
 mod traces;
 
 /// A direction in virtual time, polled at each timeout like in the engine.

@@ -6,7 +6,7 @@ use super::*;
 use crate::{COALESCE, Discipline, Jitter, JitterShape, Overhead, Reorder, Trace};
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(super) enum Step {
     Offer { count: u32, full: u32, last: u32 },
     Change(Box<Settings>),
     Restart(u64),
@@ -65,7 +65,7 @@ fn jitter() -> impl Strategy<Value = Jitter> {
     })
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
+pub(super) fn settings() -> impl Strategy<Value = Settings> {
     let rare = || prop_oneof![3 => Just(0.0), 1 => 0.0..0.3f64];
     let delay = prop_oneof![Just(0u64), 0u64..100, 0u64..30_000];
     let overhead = prop_oneof![Just(Overhead::IP), Just(Overhead::ETHERNET)];
@@ -93,19 +93,19 @@ fn settings() -> impl Strategy<Value = Settings> {
         )
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step(settings: impl Strategy<Value = Settings>) -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (prop_oneof![Just(1u32), 1u32..50], 0u32..1600, 0u32..1600)
             .prop_map(|(count, full, last)| Step::Offer { count, full, last }),
-        3 => settings().prop_map(|s| Step::Change(Box::new(s))),
+        3 => settings.prop_map(|s| Step::Change(Box::new(s))),
         1 => any::<u64>().prop_map(Step::Restart),
     ]
 }
 
-/// Steps, each with the time since the previous step in nanoseconds.
-fn script() -> impl Strategy<Value = Vec<(u64, Step)>> {
+/// Steps, each with the time since the previous step in nanoseconds. Changes are to `settings`.
+pub(super) fn script(settings: impl Strategy<Value = Settings>) -> impl Strategy<Value = Vec<(u64, Step)>> {
     let gap = prop_oneof![Just(0u64), 0u64..1000, 0u64..100_000, 0u64..5_000_000];
-    prop::collection::vec((gap, step()), 1..60)
+    prop::collection::vec((gap, step(settings)), 1..60)
 }
 
 fn take_step(link: &mut Direction<Arc<usize>>, now: Instant, number: usize, step: &Step) {
@@ -196,7 +196,7 @@ proptest! {
 
     #[test]
     fn arrival_times_do_not_depend_on_the_times_of_polls(
-        first in settings(), script in script(), polls in some_polls(),
+        first in settings(), script in script(settings()), polls in some_polls(),
     ) {
         let lazy = play(&first, &script, &Polls::AtTheEnd);
         let busy = play(&first, &script, &polls);
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn packets_are_conserved_and_their_handles_freed(first in settings(), script in script()) {
+    fn packets_are_conserved_and_their_handles_freed(first in settings(), script in script(settings())) {
         let handle = Arc::new(());
         let mut link = Direction::new(Instant::ZERO, 3, first);
         let (mut now, mut run, mut start) = (Instant::ZERO, Tally::default(), Volume::default());
@@ -246,7 +246,7 @@ proptest! {
 
     #[test]
     fn tallies_of_parts_add_up_to_the_tally_of_the_whole(
-        first in settings(), script in script(), cuts in prop::collection::vec(0usize..60, 0..8),
+        first in settings(), script in script(settings()), cuts in prop::collection::vec(0usize..60, 0..8),
     ) {
         // A restart resets the tally, so it is left out.
         let script: Vec<_> = script.into_iter().filter(|(_, s)| !matches!(s, Step::Restart(_))).collect();
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn polling_at_each_timeout_is_late_by_at_most_the_coalescing_time(first in settings(), script in script()) {
+    fn polling_at_each_timeout_is_late_by_at_most_the_coalescing_time(first in settings(), script in script(settings())) {
         let mut link = Direction::new(Instant::ZERO, 3, first);
         let mut now = Instant::ZERO;
         let check = |link: &mut Direction<Arc<usize>>, t: Instant| -> Result<(), TestCaseError> {
@@ -291,7 +291,7 @@ proptest! {
     }
 
     #[test]
-    fn segments_arrive_once_in_order_and_at_ascending_times(first in settings(), script in script()) {
+    fn segments_arrive_once_in_order_and_at_ascending_times(first in settings(), script in script(settings())) {
         let mut first = first;
         (first.duplicate, first.reorder, first.jitter.reorders) = (0.0, Reorder::default(), false);
         let script: Vec<_> = script.into_iter().filter(|(_, s)| matches!(s, Step::Offer { .. })).collect();
