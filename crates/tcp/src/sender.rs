@@ -75,6 +75,8 @@ pub struct Sender {
     config: SenderConfig,
     ticks: Ticks,
     control: Control,
+    /// Time of the latest call.
+    now: Instant,
     connection: Connection,
     board: Scoreboard,
     rtt: RttEstimator,
@@ -122,6 +124,7 @@ impl Sender {
         Self {
             ticks,
             control,
+            now,
             connection,
             board: Scoreboard::new(config.mss),
             rto_us: ticks.round_up_us(rtt.timeout_us()),
@@ -160,7 +163,7 @@ impl Sender {
 
     /// The application writes `bytes`.
     pub fn write(&mut self, now: Instant, bytes: u64) {
-        self.connection.now_us = micros(now);
+        self.set_now(now);
         self.restart_after_idle(now);
         self.written = self.written.saturating_add(bytes);
     }
@@ -194,6 +197,11 @@ impl Sender {
             timeouts: self.totals.timeouts,
             probes: self.totals.probes,
         }
+    }
+
+    const fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.connection.now_us = micros(now);
     }
 
     fn set_state(&mut self, state: State) {

@@ -3,7 +3,7 @@
 use congestion::Ack as ControlAck;
 use units::Instant;
 
-use super::{Ack, Sender, micros, millis};
+use super::{Ack, Sender, millis};
 use crate::scoreboard::Run;
 use crate::segment::SeqRange;
 use crate::sender::output::Pending;
@@ -71,7 +71,7 @@ impl Sender {
         if ack.cumulative > self.next {
             return;
         }
-        self.connection.now_us = micros(now);
+        self.set_now(now);
         let mut effects = Effects { prior: self.acknowledged, echo_ms: ack.echo_ms, ..Effects::default() };
         effects.advances = ack.cumulative > self.acknowledged;
         effects.opens_window = ack.window_end > self.window_end;

@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-use super::{Sender, micros, millis};
+use super::{Sender, millis};
 use crate::scoreboard::Run;
 use crate::segment::Segments;
 use crate::state::State;
@@ -37,7 +37,7 @@ pub(super) struct Batch {
 impl Sender {
     /// Next segments to send now; `None`: nothing until the next event.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segments> {
-        self.connection.now_us = micros(now);
+        self.set_now(now);
         if self.pacing.blocked_until(now).is_some() {
             return None;
         }
@@ -61,8 +61,7 @@ impl Sender {
 
     /// Time until which pacing blocks a transmission that is otherwise allowed.
     pub(super) fn paced_until(&self) -> Option<Instant> {
-        let now = Instant::from_nanos(self.connection.now_us.saturating_mul(1000));
-        let at = self.pacing.blocked_until(now)?;
+        let at = self.pacing.blocked_until(self.now)?;
         let has_window = self.board.counts().in_flight() < self.connection.window;
         (self.pending != Pending::None || (self.unsent() > 0 && has_window && self.next < self.window_end))
             .then_some(at)

@@ -174,14 +174,11 @@ impl Rack {
     }
 }
 
-/// Marks a segment, or its retransmission, as lost (tcp_mark_skb_lost). Returns the number of packets newly lost.
+/// Marks a segment and its retransmission as lost (tcp_mark_skb_lost). Returns the number of packets newly lost.
 pub(crate) const fn mark_lost(run: &mut Run, packets: u32) -> u32 {
     if run.is_sacked || (run.is_lost && !run.is_resent) {
         return 0;
     }
-    if run.is_lost {
-        run.is_resent = false;
-    }
-    run.is_lost = true;
+    (run.is_lost, run.is_resent) = (true, false);
     packets
 }

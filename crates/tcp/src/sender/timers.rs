@@ -2,8 +2,8 @@
 
 use units::Instant;
 
+use super::Sender;
 use super::output::Pending;
-use super::{Sender, micros};
 use crate::rtt::RttEstimator;
 use crate::state::State;
 
@@ -32,7 +32,7 @@ impl Sender {
 
     /// Handles the timer if it is due; [`Self::poll_transmit`] then gives what to send.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.connection.now_us = micros(now);
+        self.set_now(now);
         let Some((timer, _)) = self.timer.filter(|(_, at)| *at <= now) else { return };
         self.timer = None;
         if self.board.is_empty() {

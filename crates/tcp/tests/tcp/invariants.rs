@@ -91,6 +91,7 @@ proptest! {
         loss in prop_oneof![Just(0.0), 0.0..0.1],
         reorder in prop_oneof![Just(0.0), 0.0..0.2],
         jitter_ms in 0..20_u64,
+        pacing in prop::option::of(1_000_000..200_000_000_u64),
         control in control(),
     ) {
         let settings = Settings {
@@ -102,7 +103,8 @@ proptest! {
             jitter: Jitter { amount: Duration::from_millis(jitter_ms), shape: JitterShape::Uniform, reorders: true },
             ..Settings::default()
         };
-        let mut pipe = Pipe::new(seed, settings, sender_config(), control);
+        let config = SenderConfig { pacing: pacing.map(Rate::from_bps), ..sender_config() };
+        let mut pipe = Pipe::new(seed, settings, config, control);
         pipe.write(300_000);
         pipe.run(Duration::from_secs(600), |_| {});
         let info = pipe.sender.info();

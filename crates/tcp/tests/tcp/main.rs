@@ -5,3 +5,4 @@ mod invariants;
 mod pipe;
 mod recovery;
 mod response;
+mod scripts;

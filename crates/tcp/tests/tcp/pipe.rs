@@ -15,6 +15,7 @@ pub(crate) struct Pipe {
     acks: Direction<Ack>,
     resent: u64,
     resent_arrived: u64,
+    at_once: u32,
 }
 
 /// Defaults for a path of this round-trip time: the handshake has measured it.
@@ -42,6 +43,7 @@ impl Pipe {
             acks: Direction::new(start, seed, back),
             resent: 0,
             resent_arrived: 0,
+            at_once: 0,
         }
     }
 
@@ -54,6 +56,9 @@ impl Pipe {
     pub(crate) fn run(&mut self, until: Duration, mut observe: impl FnMut(&Self)) {
         let until = Instant::ZERO + until;
         while let Some(next) = self.next_event().filter(|at| *at <= until) {
+            // A timer that does not move would stop the time.
+            self.at_once = if next > self.now { 0 } else { self.at_once + 1 };
+            assert!(self.at_once < 10_000, "time stands still at {next:?}");
             self.now = self.now.max(next);
             self.step();
             observe(self);

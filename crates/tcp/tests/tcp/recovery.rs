@@ -136,7 +136,7 @@ fn a_spurious_timeout_is_undone() {
     pipe.write(1 << 30);
     pipe.run(100 * MS, |_| {});
     let before = pipe.sender.info();
-    pipe.data.change(pipe.now, Settings { delay: Duration::from_secs(1), ..settings.clone() });
+    pipe.data.change(pipe.now, Settings { delay: Duration::from_secs(1), ..settings });
     pipe.run(Duration::from_secs(3), |_| {});
     let info = pipe.sender.info();
     assert!(info.timeouts > 0, "{info:?}");
