@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, RouteChange, SizeBin, Traffic, Verdict};
-
-use crate::topology::SWITCH;
+use scenario::SWITCH;
 
 /// A finished run: its point and its last record.
 pub(crate) struct Done {

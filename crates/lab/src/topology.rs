@@ -9,9 +9,8 @@ use std::thread;
 
 use ipnet::IpNet;
 use kernel::{KernelError, LinkSettings, Neighbour, Netlink, Route, Tun, TunKind};
-use link::Settings;
 use results::lab::FullSockets;
-use scenario::{LinkDirection, Medium, Node, Scenario};
+use scenario::{LinkDirection, Medium, Node, Scenario, Wire, link_wire};
 use shaping::Policy;
 
 use crate::capture::{Capture, Tap};
@@ -21,9 +20,6 @@ use crate::{LabError, mac};
 /// Transmit queue length of a device in packets: 30 ms at 300 000 packets a second, longer than any pause of the
 /// engine.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
-
-/// Name of the switch of a LAN in records.
-pub(crate) const SWITCH: &str = "switch";
 
 /// Default sysctls of every node. Routers forward; hosts are tuned for a long fat path (buffers of up to 128 MB: twice
 /// 500 ms at 1 Gb/s). TCP metrics are not saved, so that one experiment does not affect the next.
@@ -49,20 +45,11 @@ pub(crate) struct Host {
     pub(crate) devices: Vec<(String, usize)>,
 }
 
-/// One direction of a link, as named in records.
-#[derive(Debug, Clone)]
-pub(crate) struct WireInfo {
-    pub(crate) link: String,
-    pub(crate) from: String,
-    pub(crate) to: String,
-    pub(crate) settings: Settings,
-}
-
 /// Everything that is set up for a run.
 #[derive(Debug)]
 pub(crate) struct Topology {
     pub(crate) hosts: Vec<Host>,
-    pub(crate) wires: Vec<WireInfo>,
+    pub(crate) wires: Vec<Wire>,
     pub(crate) captures: Vec<(String, Capture)>,
     pub(crate) plan: Plan,
 }
@@ -80,15 +67,10 @@ struct Plug {
     neighbours: Vec<(IpAddr, [u8; 6])>,
 }
 
-/// Index of the wire of one direction of a link.
-pub(crate) fn link_wire(link: usize, direction: LinkDirection) -> usize {
-    2 * link + usize::from(direction == LinkDirection::Backward)
-}
-
 /// Builds all nodes and devices. `captures` is the directory for pcapng files.
 pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path) -> Result<Topology, LabError> {
     let ipv6 = uses_ipv6(scenario);
-    let wires = wires(scenario);
+    let wires = scenario.wires();
     let mut taps: Vec<Option<Tap>> = wires.iter().map(|_| None).collect();
     let mut files = Vec::new();
     for link in &scenario.record.pcapng {
@@ -128,7 +110,7 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, memory: u64, captures: &Path
             .enumerate()
             .map(|(number, (info, tap))| WirePlan {
                 settings: info.settings.clone(),
-                seed: wire_seed(seed, info),
+                seed: info.seed(seed),
                 exit: exit(scenario, number, exits[number]),
                 tap,
             })
@@ -162,45 +144,8 @@ pub(crate) fn inside<T: Send>(namespace: &File, job: impl FnOnce() -> T + Send) 
     })
 }
 
-/// The seed of a wire's random draws, independent of the other links (FNV-1a over the wire's name).
-fn wire_seed(seed: u64, info: &WireInfo) -> u64 {
-    let name = format!("{}/{}/{}", info.link, info.from, info.to);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
-}
-
-/// All wires: two for each link; then, for each LAN and member, one to the switch and one from it.
-pub(crate) fn wires(scenario: &Scenario) -> Vec<WireInfo> {
-    let name = |node: usize| scenario.nodes[node].name.clone();
-    let mut all = Vec::new();
-    for link in &scenario.links {
-        let [a, b] = link.between;
-        let wire = |from, to, settings: &Settings| WireInfo {
-            link: link.name.clone(),
-            from: name(from),
-            to: name(to),
-            settings: settings.clone(),
-        };
-        all.extend([wire(a, b, &link.forward), wire(b, a, &link.backward)]);
-    }
-    for lan in &scenario.lans {
-        for member in &lan.members {
-            let link = format!("{}/{}", lan.name, name(*member));
-            let (node, switch) = (name(*member), SWITCH.to_owned());
-            let up = WireInfo { link: link.clone(), from: node.clone(), to: switch.clone(), settings: lan.up.clone() };
-            all.extend([up, WireInfo { link, from: switch, to: node, settings: lan.down.clone() }]);
-        }
-    }
-    all
-}
-
-/// Index of the wire from a LAN member to the switch; the wire from the switch has the next index.
-fn lan_wire(scenario: &Scenario, lan: usize, member: usize) -> usize {
-    let before: usize = scenario.lans.iter().take(lan).map(|l| l.members.len()).sum();
-    2 * (scenario.links.len() + before + member)
-}
-
 fn down_wires(scenario: &Scenario, lan: usize) -> Vec<usize> {
-    (0..scenario.lans[lan].members.len()).map(|m| lan_wire(scenario, lan, m) + 1).collect()
+    (0..scenario.lans[lan].members.len()).map(|m| scenario.lan_wire(lan, m) + 1).collect()
 }
 
 /// The wire that ends where `wire` starts: wires are numbered in pairs.
@@ -211,7 +156,7 @@ fn opposite(wire: usize) -> usize {
 fn exit(scenario: &Scenario, wire: usize, port: usize) -> Exit {
     for lan in 0..scenario.lans.len() {
         for member in 0..scenario.lans[lan].members.len() {
-            if wire == lan_wire(scenario, lan, member) {
+            if wire == scenario.lan_wire(lan, member) {
                 return Exit::Switch { lan, member };
             }
         }
@@ -248,7 +193,7 @@ fn plugs(scenario: &Scenario, node: usize) -> Vec<Plug> {
             device: device_name(&lan.name, 'n', number),
             kind: TunKind::Tap,
             mtu: lan.mtu,
-            wire: lan_wire(scenario, number, member),
+            wire: scenario.lan_wire(number, member),
             medium: Medium::Lan(number),
             mac: Some(mac::address(number, member)),
             neighbours: addresses.collect(),

@@ -9,10 +9,9 @@ use results::lab::{
     Drops, EngineInterval, LabRecord, LabRunEnd, LinkInterval, LinkTotals, QueueDepth, Verdict, Volume,
 };
 use results::{DelayHistogram, DelaySummary};
-use scenario::Validity;
+use scenario::{Validity, Wire};
 
 use crate::engine::Report;
-use crate::topology::WireInfo;
 use crate::verdict::{ValidityChecks, tolerance};
 
 /// Collects the reports of the workers.
@@ -32,16 +31,16 @@ pub(crate) struct Truth {
 
 /// Totals of one wire over the whole run.
 struct Total {
-    info: WireInfo,
+    info: Wire,
     tally: Option<Tally>,
     lateness: DelayHistogram,
     emulator: u64,
 }
 
 impl Truth {
-    pub(crate) fn new(run: u32, workers: usize, wires: &[WireInfo]) -> Self {
+    pub(crate) fn new(run: u32, workers: usize, wires: &[Wire]) -> Self {
         let total =
-            |info: &WireInfo| Total { info: info.clone(), tally: None, lateness: DelayHistogram::new(), emulator: 0 };
+            |info: &Wire| Total { info: info.clone(), tally: None, lateness: DelayHistogram::new(), emulator: 0 };
         let cpu = CpuSnapshot::read();
         Self {
             run,
@@ -96,23 +95,8 @@ impl Truth {
                 Some(sum) => sum.merge(&wire.tally),
                 None => total.tally = Some(wire.tally.clone()),
             }
-            let interval = LinkInterval {
-                run: self.run,
-                link: total.info.link.clone(),
-                from: total.info.from.clone(),
-                to: total.info.to.clone(),
-                start_s: report.start.as_secs_f64(),
-                end_s: report.end.as_secs_f64(),
-                offered: volume(wire.tally.offered),
-                delivered: volume(wire.tally.delivered),
-                duplicated: wire.tally.duplicated.packets,
-                reordered: wire.tally.reordered,
-                dropped: drops(&wire.tally, wire.lost),
-                queue: depth(&wire.tally),
-                wait: wait(&wire.tally),
-                utilisation: wire.tally.utilisation(),
-                lateness: lateness.summary(),
-            };
+            let span = (report.start, report.end);
+            let interval = link_interval(self.run, &total.info, span, &wire.tally, wire.lost, lateness.summary());
             links.push((wire.wire, interval));
         }
         links
@@ -178,20 +162,7 @@ impl Truth {
     pub(crate) fn totals(&self) -> Vec<LinkTotals> {
         let total = |wire: &Total| {
             let tally = wire.tally.clone().unwrap_or_default();
-            LinkTotals {
-                link: wire.info.link.clone(),
-                from: wire.info.from.clone(),
-                to: wire.info.to.clone(),
-                offered: volume(tally.offered),
-                delivered: volume(tally.delivered),
-                duplicated: tally.duplicated.packets,
-                reordered: tally.reordered,
-                dropped: drops(&tally, wire.emulator),
-                queue: depth(&tally),
-                wait: wait(&tally),
-                utilisation: tally.utilisation(),
-                lateness: wire.lateness.summary(),
-            }
+            link_totals(&wire.info, &tally, wire.emulator, wire.lateness.summary())
         };
         self.wires.iter().map(total).collect()
     }
@@ -226,6 +197,52 @@ impl Truth {
 
     pub(crate) fn busiest_worker(&self) -> f64 {
         self.busiest
+    }
+}
+
+/// The record of a wire in one interval. `emulator` is the number of packets that the emulator lost.
+pub(crate) fn link_interval(
+    run: u32,
+    wire: &Wire,
+    (start, end): (Duration, Duration),
+    tally: &Tally,
+    emulator: u64,
+    lateness: Option<DelaySummary>,
+) -> LinkInterval {
+    LinkInterval {
+        run,
+        link: wire.link.clone(),
+        from: wire.from.clone(),
+        to: wire.to.clone(),
+        start_s: start.as_secs_f64(),
+        end_s: end.as_secs_f64(),
+        offered: volume(tally.offered),
+        delivered: volume(tally.delivered),
+        duplicated: tally.duplicated.packets,
+        reordered: tally.reordered,
+        dropped: drops(tally, emulator),
+        queue: depth(tally),
+        wait: wait(tally),
+        utilisation: tally.utilisation(),
+        lateness,
+    }
+}
+
+/// The totals of a wire.
+pub(crate) fn link_totals(wire: &Wire, tally: &Tally, emulator: u64, lateness: Option<DelaySummary>) -> LinkTotals {
+    LinkTotals {
+        link: wire.link.clone(),
+        from: wire.from.clone(),
+        to: wire.to.clone(),
+        offered: volume(tally.offered),
+        delivered: volume(tally.delivered),
+        duplicated: tally.duplicated.packets,
+        reordered: tally.reordered,
+        dropped: drops(tally, emulator),
+        queue: depth(tally),
+        wait: wait(tally),
+        utilisation: tally.utilisation(),
+        lateness,
     }
 }
 

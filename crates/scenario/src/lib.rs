@@ -28,6 +28,7 @@ mod sizes;
 mod sweep;
 mod topology;
 mod tree;
+mod wires;
 
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
@@ -39,3 +40,4 @@ pub use path_segments::PathSegment;
 pub use policy::{UserByName, code_point, read_policy};
 pub use problem::{Problem, Problems};
 pub use sizes::{Published, Sizes};
+pub use wires::{SWITCH, Wire, link_wire};

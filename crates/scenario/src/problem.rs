@@ -1,9 +1,11 @@
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
+use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use crate::tree::Origin;
+use crate::dotted;
+use crate::tree::{self, Kind, Origin, Table};
 
 /// Maximum number of problems that are listed; further ones are counted.
 const LISTED_MAX: usize = 20;
@@ -51,6 +53,18 @@ pub struct Problems {
 }
 
 impl Problems {
+    /// Problems with keys of an experiment file that was read without errors: dotted key, message and hint of each. A
+    /// key that the text does not contain is reported without a position.
+    pub fn with_keys(path: &Path, text: &str, all: impl IntoIterator<Item = (String, String, String)>) -> Self {
+        let report = Report::new(path.display().to_string(), text.to_owned(), Vec::new());
+        let root = tree::parse(text, &report).unwrap_or_default();
+        for (key, message, hint) in all {
+            let parts = dotted::split(&key).unwrap_or_default();
+            report.add(origin_of(&root, &parts), &key, Fault { message, hint });
+        }
+        report.into_problems()
+    }
+
     /// The listed problems.
     pub fn as_slice(&self) -> &[Problem] {
         &self.listed
@@ -88,6 +102,18 @@ impl Problems {
     pub fn more(&self) -> usize {
         self.more
     }
+}
+
+/// Position of the longest part of a dotted key that a document contains.
+fn origin_of(root: &Table, parts: &[String]) -> Origin {
+    let (mut table, mut origin) = (root, Origin::Whole);
+    for part in parts {
+        let Some(entry) = table.get(part) else { break };
+        origin = entry.origin;
+        let Kind::Table(next) = &entry.value.kind else { break };
+        table = next;
+    }
+    origin
 }
 
 impl fmt::Display for Problems {

@@ -3,8 +3,8 @@ use link::Settings;
 use super::*;
 use crate::engine::WireReport;
 
-fn wires() -> Vec<WireInfo> {
-    let wire = |from: &str, to: &str, delay| WireInfo {
+fn wires() -> Vec<Wire> {
+    let wire = |from: &str, to: &str, delay| Wire {
         link: "path".to_owned(),
         from: from.to_owned(),
         to: to.to_owned(),

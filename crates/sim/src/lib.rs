@@ -1,0 +1,26 @@
+//! A packet-level simulator that runs experiment files in virtual time.
+//!
+//! Inputs: a [`scenario::Scenario`] and a seed. Outputs: the state of flows and small transfers at any virtual time,
+//! and the tallies of the links.
+//! Contract: the crate is pure (no clock, sockets, threads or OS randomness). Links are those of the lab (crate `link`,
+//! with the same seeds), TCP is crate `tcp`. The same scenario and seed give the same outputs on every machine.
+//!
+//! A host takes no time: it sends a whole offloaded packet at once, as the lab's hosts do. Each link cuts such a train
+//! into runs of at most [`link::COALESCE`], which travel on as trains of their own. The receiver acknowledges each run
+//! as Linux acknowledges a merged packet (GRO).
+
+mod addressing;
+mod connection;
+mod controls;
+mod datagrams;
+mod events;
+mod mice;
+mod packet;
+mod sysctls;
+mod unsupported;
+mod world;
+
+pub use datagrams::DATAGRAM_BYTES;
+pub use mice::Completion;
+pub use unsupported::{Unsupported, unsupported};
+pub use world::{Counters, FlowState, World};

@@ -1,0 +1,66 @@
+use link::{Delivery, Train};
+use tcp::{Ack, Segments};
+
+/// A packet, or a train of segments, on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Packet {
+    /// Index of the path.
+    pub(crate) path: u32,
+    /// Position on the path.
+    pub(crate) hop: u32,
+    /// Receiver at the end of the path.
+    pub(crate) to: Address,
+    /// Bytes of all headers of a segment.
+    pub(crate) header: u32,
+    pub(crate) body: Body,
+}
+
+/// Receiver of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A connection, with the number of its use: a late packet of an earlier connection is ignored.
+    Connection(u32, u32),
+    /// The receiver of a flow of datagrams.
+    Datagrams(u32),
+}
+
+/// Content of a packet.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    Data(Segments),
+    Ack(Box<Ack>),
+    /// A step of the handshake.
+    Setup(Step),
+    /// A datagram with its number.
+    Datagram(u64),
+}
+
+/// Steps that precede the data of a small transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Syn,
+    SynAck,
+    Request,
+}
+
+impl Packet {
+    /// The packet as a train of `count` segments.
+    pub(crate) fn train(self, count: u32, full: u32, last: u32) -> Train<Self> {
+        Train { payload: self, count, full, last }
+    }
+
+    /// The part of a packet that a wire has delivered, and its form for the next wire.
+    pub(crate) fn delivered(delivery: Delivery<Self>) -> (Self, u32, u32, u32) {
+        let Delivery { mut payload, first, count, bytes, .. } = delivery;
+        let Body::Data(whole) = &mut payload.body else {
+            let size = bytes as u32;
+            return (payload, 1, size, size);
+        };
+        let (header, mss) = (payload.header, whole.mss);
+        whole.seq += u64::from(first) * u64::from(mss);
+        whole.bytes = bytes.saturating_sub(u64::from(count) * u64::from(header));
+        let full = mss + header;
+        let last = (bytes - u64::from(count - 1) * u64::from(full)) as u32;
+        (payload, count, full, last)
+    }
+}

@@ -1,0 +1,53 @@
+//! Parts of an experiment that a simulated run cannot follow.
+
+use scenario::{Scenario, Transport};
+
+use crate::controls;
+use crate::sysctls;
+
+/// A part of an experiment that the simulator does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct Unsupported {
+    /// Dotted key of the part.
+    pub key: String,
+    /// Reason, for the author of the experiment.
+    pub reason: String,
+}
+
+/// All parts of a scenario that the simulator does not have; empty: it can run.
+pub fn unsupported(scenario: &Scenario) -> Vec<Unsupported> {
+    let mut all = Vec::new();
+    let mut add = |key: String, reason: String| all.push(Unsupported { key, reason });
+    for node in &scenario.nodes {
+        for key in node.sysctl.keys().filter(|key| !sysctls::is_known(key)) {
+            let reason = format!("the simulator does not follow this setting; it follows {}", sysctls::followed());
+            add(format!("nodes.{}.sysctl.\"{key}\"", node.name), reason);
+        }
+        if !node.shape.is_empty() {
+            add(format!("nodes.{}.shape", node.name), "the simulator has no traffic control".to_owned());
+        }
+    }
+    let tcp = scenario.flows.iter().filter(|f| f.transport == Transport::Tcp);
+    let flows = tcp.filter_map(|f| Some((format!("flows.{}", f.name), f.congestion_control.clone()?)));
+    let mice = scenario.mice.iter().map(|m| (format!("mice.{}", m.name), m.congestion_control.clone()));
+    for (key, name) in flows.chain(mice) {
+        if controls::control(scenario, &name).is_none() {
+            let known = controls::NAMES.join(", ");
+            add(key, format!("the simulator does not have the congestion control {name}; it has {known}"));
+        }
+    }
+    if scenario.overlay.is_some() {
+        add("overlay".to_owned(), "the simulator has no overlay".to_owned());
+    }
+    for program in &scenario.programs {
+        let reason = "a simulated node cannot run programs".to_owned();
+        add(format!("programs.{}", program.name), reason);
+    }
+    for link in &scenario.record.pcapng {
+        let name = &scenario.links[*link].name;
+        add("record.pcapng".to_owned(), format!("the simulator writes no captures (link {name})"));
+    }
+    all.dedup();
+    all
+}
