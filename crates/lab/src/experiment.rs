@@ -10,11 +10,11 @@ use results::lab::{
 use scenario::{Experiment, LinkDirection, Metric, Model, Scenario};
 use units::{Bytes, Rate, parse_duration};
 
+use crate::LabError;
 use crate::controls::Controls;
 use crate::flow::{describe, round_trip};
 use crate::run::{RunOptions, run};
 use crate::summary::{Done, Follows, summary};
-use crate::{LabError, topology};
 
 /// Divisor of the memory free at the start: the links may hold one half of it.
 const MEMORY_SHARE: u64 = 2;
@@ -65,7 +65,8 @@ pub fn run_experiment(
                 }
                 let number = done.len() as u32;
                 let seed = scenario.seed.wrapping_add(u64::from(repetition));
-                let description = describe_run(scenario, [number, point as u32, repetition, attempt], seed);
+                let place = [number, point as u32, repetition, attempt];
+                let description = describe_run(scenario, place, seed, Some(now_utc_s()));
                 let values = description.values.clone();
                 let follows = scenario.overlay.is_some().then(|| follows(scenario, &description));
                 let duration = description.duration_s;
@@ -102,14 +103,13 @@ pub fn default_workers(cpus: usize) -> usize {
     (cpus / 4).clamp(1, 8)
 }
 
-fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExperiment {
-    let (seconds, ns) = kernel::utc_seconds();
+pub(crate) fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExperiment {
     LabExperiment {
         schema: LAB_SCHEMA.to_owned(),
         version: measure_version().to_owned(),
         name: first.name.clone(),
         about: first.about.clone(),
-        start_utc_s: seconds as f64 + f64::from(ns) / 1e9,
+        start_utc_s: now_utc_s(),
         seed: first.seed,
         repetitions: first.repeat,
         points: experiment.scenarios.len() as u32,
@@ -135,9 +135,20 @@ fn key_values(pairs: &[(String, String)]) -> Vec<KeyValue> {
     pairs.iter().map(|(key, value)| KeyValue { key: key.clone(), value: value.clone() }).collect()
 }
 
-fn describe_run(scenario: &Scenario, [run, point, repetition, attempt]: [u32; 4], seed: u64) -> LabRun {
+/// Present time of day in seconds UTC.
+fn now_utc_s() -> f64 {
     let (seconds, ns) = kernel::utc_seconds();
-    let links = topology::wires(scenario).into_iter().map(|w| LinkDescription {
+    seconds as f64 + f64::from(ns) / 1e9
+}
+
+/// Description of a run. A simulated run has no time of day.
+pub(crate) fn describe_run(
+    scenario: &Scenario,
+    [run, point, repetition, attempt]: [u32; 4],
+    seed: u64,
+    start_utc_s: Option<f64>,
+) -> LabRun {
+    let links = scenario.wires().into_iter().map(|w| LinkDescription {
         settings: scenario::describe(&w.settings),
         rate_bps: match &w.settings.capacity {
             link::Capacity::Constant(rate) => Some(rate.as_bps()),
@@ -156,7 +167,7 @@ fn describe_run(scenario: &Scenario, [run, point, repetition, attempt]: [u32; 4]
         attempt,
         seed,
         duration_s: scenario.duration.as_secs_f64(),
-        start_utc_s: seconds as f64 + f64::from(ns) / 1e9,
+        start_utc_s,
         links: links.collect(),
         flows: flow_descriptions(scenario),
         changes: schedule_marks(scenario),
@@ -175,7 +186,7 @@ pub fn schedule_marks(scenario: &Scenario) -> Vec<ScheduleMark> {
         scenario.links.iter().flat_map(|l| [l.forward.clone(), l.backward.clone()]).collect();
     let mut marks: Vec<ScheduleMark> = Vec::new();
     for change in &scenario.schedule {
-        let before = &mut now[topology::link_wire(change.link, change.direction)];
+        let before = &mut now[scenario::link_wire(change.link, change.direction)];
         let text = scenario::describe_difference(before, &change.settings);
         *before = change.settings.clone();
         let link = &scenario.links[change.link];

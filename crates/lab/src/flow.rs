@@ -229,29 +229,34 @@ fn totals(flow: &Flow, intervals: &[FlowInterval], end: Option<&EndRecord>, fail
     });
     let cut_short = end.is_none().then(|| failure.unwrap_or_else(|| "the test did not finish".to_owned()));
     let main = direction.and_then(|d| d.limits.iter().max_by(|a, b| a.1.total_cmp(b.1)));
+    let base = of_intervals(&flow.name, intervals);
+    FlowTotals {
+        bytes: direction.map_or(base.bytes, |d| d.receiver.bytes),
+        throughput_bps: direction.map(|d| d.throughput_bps),
+        steady_bps: direction.and_then(|d| d.ramp_up.as_ref()).map(|r| r.steady_bps),
+        retransmits: direction.filter(|d| d.udp.is_none()).map(|d| d.streams.iter().map(|s| s.retransmits).sum()),
+        kernel_srtt: direction.and_then(|d| d.kernel_srtt.clone()),
+        block_rtt: direction.and_then(|d| d.block_rtt.clone()),
+        limit: main.map(|(limit, _)| limit.name().to_owned()),
+        failure: failed.or(cut_short),
+        ..base
+    }
+}
+
+/// The totals that follow from the intervals of a flow.
+pub(crate) fn of_intervals(name: &str, intervals: &[FlowInterval]) -> FlowTotals {
     let received = received(intervals);
     let settled_s = settled(&received);
     let from_s = received.first().map_or(0.0, |r| r.start_s) + settled_s.unwrap_or_default();
     FlowTotals {
-        flow: flow.name.clone(),
-        bytes: direction.map_or_else(|| intervals.iter().map(|i| i.bytes).sum(), |d| d.receiver.bytes),
-        throughput_bps: direction.map(|d| d.throughput_bps),
-        steady_bps: direction.and_then(|d| d.ramp_up.as_ref()).map(|r| r.steady_bps),
+        flow: name.to_owned(),
+        bytes: intervals.iter().map(|i| i.bytes).sum(),
         variation: variation(intervals),
         settled_s,
         variation_1s: steadiness::variation(&received, from_s, 1.0),
         variation_100ms: steadiness::variation(&received, from_s, 0.1),
-        packets: None,
         window_ratio: window_ratio(intervals, from_s),
-        retransmits: direction.filter(|d| d.udp.is_none()).map(|d| d.streams.iter().map(|s| s.retransmits).sum()),
-        kernel_srtt: direction.and_then(|d| d.kernel_srtt.clone()),
-        block_rtt: direction.and_then(|d| d.block_rtt.clone()),
-        completion: None,
-        incomplete: None,
-        slowdown: None,
-        sizes: Vec::new(),
-        limit: main.map(|(limit, _)| limit.name().to_owned()),
-        failure: failed.or(cut_short),
+        ..FlowTotals::default()
     }
 }
 

@@ -80,8 +80,16 @@ pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Loads the records of an emulated experiment.
+pub(crate) fn load_lab(path: &Path) -> anyhow::Result<LabReport> {
+    match load(path)? {
+        Loaded::Lab(report) => Ok(*report),
+        Loaded::Tests(_) | Loaded::Trace(_) => bail!("{} does not hold an experiment of the lab", path.display()),
+    }
+}
+
 /// Name of an experiment: that of its directory if the file is `records.jsonl`, else that of the file.
-fn lab_name(path: &Path) -> String {
+pub(crate) fn lab_name(path: &Path) -> String {
     let directory = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let stem = stem(path).unwrap_or_else(|| "experiment".to_owned());
     directory.filter(|_| stem == "records").unwrap_or(stem)

@@ -41,6 +41,8 @@ pub enum LabEngine {
     Kernel,
     /// A guest kernel in virtual time (`--virtual`).
     VirtualKernel,
+    /// The packet-level simulator (`--simulate`).
+    Simulator,
 }
 
 impl LabEngine {
@@ -49,6 +51,7 @@ impl LabEngine {
         match self {
             Self::Kernel => "kernel in real time",
             Self::VirtualKernel => "guest kernel in virtual time",
+            Self::Simulator => "simulator",
         }
     }
 }
@@ -171,7 +174,8 @@ pub struct LabRun {
     /// Planned duration in seconds.
     pub duration_s: f64,
     /// Start, in seconds since 1970 (UTC).
-    pub start_utc_s: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_utc_s: Option<f64>,
     /// Links, one entry for each direction, with their initial settings.
     pub links: Vec<LinkDescription>,
     /// Flows and streams of small transfers.

@@ -22,6 +22,8 @@ pub(crate) struct LabOptions {
 pub(crate) enum LabCommand {
     /// Run the experiment that a file describes: set up its network, run and record it, and remove the network.
     Run(Box<RunOptions>),
+    /// Compare the results of an experiment with those of a reference, metric by metric, within tolerances.
+    Compare(CompareOptions),
     /// Run a command at the near end of an emulated path, with `longhaul serve` at the far end.
     Path(Box<PathOptions>),
     /// Open a shell or run a command in a node of a running lab.
@@ -92,9 +94,33 @@ pub(crate) struct RunOptions {
     /// `longhaul lab virtual setup` once.
     #[arg(long = "virtual")]
     pub(crate) is_virtual: bool,
+    /// Run in the packet-level simulator: modelled TCP, the same records from the same seed, much faster than real
+    /// time, without privilege.
+    #[arg(long = "simulate", conflicts_with_all = ["is_virtual", "workers", "attempts"])]
+    pub(crate) is_simulated: bool,
+    /// Number of threads that simulate points and repetitions in parallel [default: number of CPUs].
+    #[arg(long, value_name = "N", requires = "is_simulated", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
     /// Number of threads that forward packets; each link belongs to one of them [default: one per four CPUs].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul lab compare judge/ simulated/\n\
+    A metric is within its tolerance, differs, or is not known when the 95 % interval of the difference reaches over \
+    the tolerance.\n\
+    Exit status: 0 no metric differs; 1 at least one differs; 2 usage error, or no common metric.")]
+pub(crate) struct CompareOptions {
+    /// Directory of the reference's results, or its records.jsonl.
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: PathBuf,
+    /// Directory of other results of the experiment, or their records.jsonl; repeatable.
+    #[arg(value_name = "RESULTS", required = true)]
+    pub(crate) compared: Vec<PathBuf>,
+    /// Also write a page with all means side by side, and time lines where there is no sweep.
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `longhaul lab`.
 
 pub(crate) mod cli;
+mod compare;
 mod inspect;
 mod path;
 mod plan;
@@ -23,6 +24,7 @@ const NEGATIVE_RESULT: u8 = 1;
 pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
     match options.command {
         LabCommand::Run(options) => run::run(&options),
+        LabCommand::Compare(options) => compare::run(&options),
         LabCommand::Path(options) => path::run(&options),
         LabCommand::Shell(options) => inspect::shell(&options),
         LabCommand::Status(options) => inspect::status(&options),

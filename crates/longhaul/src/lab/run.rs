@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use kernel::Shutdown;
 use report::lab::{LabProgress, LabText};
 use results::lab::{LabEngine, LabRecord, Verdict};
+use scenario::Experiment;
 
 use super::cli::RunOptions;
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
@@ -32,20 +33,29 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         }
         return virtual_time::run(None, &[directory], std::slice::from_ref(&options.file));
     }
-    let privilege = gain_privilege()?;
+    let privilege = match options.is_simulated {
+        true => prepare_simulation(&experiment, &options.file)?,
+        false => gain_privilege()?.to_string(),
+    };
     let records = create_directory(&directory)?;
     fs::copy(&options.file, directory.join("experiment.toml")).context("cannot copy the experiment file")?;
     let lab_options = lab::Options {
         program: own_program()?,
         directory: directory.clone(),
         overrides: options.set.clone(),
-        privilege: privilege.to_string(),
-        engine: if virtual_time::is_guest() { LabEngine::VirtualKernel } else { LabEngine::Kernel },
+        privilege,
+        engine: engine(options.is_simulated, virtual_time::is_guest()),
         workers: options.workers.map(usize::from),
         attempts: options.attempts,
     };
     let mut sink = Sink::new(&records)?;
-    let outcome = lab::run_experiment(&experiment, &lab_options, &mut |r| sink.take(r), &Shutdown::requests);
+    let mut observe = |record: &LabRecord| sink.take(record);
+    let outcome = if options.is_simulated {
+        let jobs = options.jobs.map_or_else(kernel::cpus, usize::from);
+        lab::run_simulated(&experiment, &lab_options, jobs, &mut observe, &Shutdown::requests)
+    } else {
+        lab::run_experiment(&experiment, &lab_options, &mut observe, &Shutdown::requests)
+    };
     sink.finish()?;
     // The page is also written after a failure, from the records so far.
     let page = write_page(&records, &directory, name);
@@ -53,6 +63,22 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     print_message(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
     let valid = summary.verdict == Verdict::Valid;
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
+}
+
+const fn engine(is_simulated: bool, is_guest: bool) -> LabEngine {
+    match (is_simulated, is_guest) {
+        (true, _) => LabEngine::Simulator,
+        (false, true) => LabEngine::VirtualKernel,
+        (false, false) => LabEngine::Kernel,
+    }
+}
+
+/// Checks that the simulator has all parts of the experiment. Returns the privilege that it needs, for the records.
+fn prepare_simulation(experiment: &Experiment, file: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    lab::check_simulated(experiment, &text).map_err(|problems| anyhow::anyhow!(problems.annotated()))?;
+    Shutdown::install().context("cannot handle signals")?;
+    Ok("none needed".to_owned())
 }
 
 /// Creates the directory and returns the path of the records; fails if the directory holds results of another

@@ -21,6 +21,7 @@ mod path;
 mod recovery;
 mod refusals;
 mod rootless;
+mod simulate;
 mod virtual_time;
 
 /// Experiment of one second with two nodes, a link and a program, without flows.

@@ -65,7 +65,7 @@ fn run(directory: &Path, kernel: &Path, out: &str) -> Vec<LabRecord> {
     for record in &mut records {
         match record {
             LabRecord::Experiment(e) => e.start_utc_s = 0.0,
-            LabRecord::Run(r) => r.start_utc_s = 0.0,
+            LabRecord::Run(r) => r.start_utc_s = None,
             LabRecord::RunEnd(e) => e.start_utc_s = None,
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! Head of the page: description, verdict and overrides.
 
+use results::lab::LabEngine;
+
 use super::format::{run_count_text, span, utc};
 use super::records::{ExperimentVerdict, LabReport};
 use crate::html::grid::Grid;
@@ -39,7 +41,10 @@ fn banner(h: &mut Html, report: &LabReport) {
     match report.standing() {
         ExperimentVerdict::Valid => {
             h.raw("<div class=\"banner valid\" role=\"status\"><b>VALID</b> ").text(count);
-            h.raw(". The machine carried the emulation.");
+            h.raw(match report.engine() {
+                LabEngine::Kernel | LabEngine::VirtualKernel => ". The machine carried the emulation.",
+                LabEngine::Simulator => ". Links, TCP and the kernel's statistics are those of a model.",
+            });
         }
         ExperimentVerdict::Invalid(reasons) => {
             h.raw("<div class=\"banner invalid\" role=\"alert\"><b>INVALID</b> ").text(count);

@@ -3,6 +3,7 @@
 //! Input: the [`results::lab::LabRecord`]s of an experiment. The verdict of each run is that of its end record; means
 //! and intervals are those of the summary.
 
+mod agreement;
 mod bars;
 mod compare;
 mod data;
@@ -21,6 +22,7 @@ mod tables;
 mod tests;
 mod text;
 
+pub use agreement::{Agreement, Comparison, Tolerance, compare, write_agreement};
 pub use compare::write_lab_comparison;
 pub use page::write_lab_html;
 pub use progress::LabProgress;

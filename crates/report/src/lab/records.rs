@@ -114,6 +114,11 @@ impl LabReport {
         self.experiment.engine
     }
 
+    /// Means at each point of the sweep; none if the experiment is unfinished.
+    pub(super) fn points(&self) -> &[PointSummary] {
+        self.summary.as_ref().map_or(&[], |s| &s.points)
+    }
+
     pub(super) fn standing(&self) -> ExperimentVerdict {
         let mut reasons = match self.summary.as_ref().map(|s| &s.verdict) {
             Some(Verdict::Invalid { reasons }) => reasons.clone(),

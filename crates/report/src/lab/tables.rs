@@ -417,7 +417,8 @@ fn programs(h: &mut Html, all: &[ProgramEnd]) {
 
 /// One line on the engine over the whole run.
 pub(super) fn engine_line(run: &RunRecords) -> Option<String> {
-    let end = run.end.as_ref()?;
+    // A simulated run has no emulator.
+    let end = run.end.as_ref().filter(|end| end.busiest_worker > 0.0)?;
     let late = end.lateness.as_ref().map_or_else(String::new, |d| {
         format!("lateness median {}, 99 % {}, largest {}; ", nanos(d.p50_ns), nanos(d.p99_ns), nanos(d.max_ns))
     });

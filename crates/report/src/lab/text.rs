@@ -174,6 +174,10 @@ fn run_end<W: Write>(
         );
         sheet.item("note", &text)?;
     }
+    // A simulated run has no emulator.
+    if e.busiest_worker <= 0.0 {
+        return Ok(());
+    }
     let late = e.lateness.as_ref().map(|d| format!("lateness p99 {}, largest {}", nanos(d.p99_ns), nanos(d.max_ns)));
     let busy = Some(format!("busiest worker {} of a CPU", percent(e.busiest_worker)));
     let stolen = e.stolen_cpu.filter(|s| *s > 0.0).map(|s| format!("{} of the machine's CPU time stolen", percent(s)));
