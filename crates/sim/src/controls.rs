@@ -9,18 +9,14 @@ pub(crate) const NAMES: [&str; 4] = ["cubic", "reno", "fast", "htcp"];
 
 /// The congestion control with this name and the scenario's parameters; `None` if the simulator does not have it.
 pub(crate) fn control(scenario: &Scenario, name: &str) -> Option<Control> {
-    let own = scenario.congestion.get(name);
-    match name {
-        "reno" => Some(Control::reno()),
-        "cubic" => Some(Control::cubic()),
-        "fast" => Some(Control::fast(match own {
-            Some(Settings::Fast(settings)) => *settings,
-            _ => FastSettings::default(),
-        })),
-        "htcp" => Some(Control::htcp(match own {
-            Some(Settings::Htcp(settings)) => *settings,
-            _ => HtcpSettings::default(),
-        })),
-        _ => None,
+    match (scenario.congestion.get(name), name) {
+        // A control with parameters may have any name.
+        (Some(Settings::Fast(settings)), _) => Some(Control::fast(*settings)),
+        (Some(Settings::Htcp(settings)), _) => Some(Control::htcp(*settings)),
+        (None, "reno") => Some(Control::reno()),
+        (None, "cubic") => Some(Control::cubic()),
+        (None, "fast") => Some(Control::fast(FastSettings::default())),
+        (None, "htcp") => Some(Control::htcp(HtcpSettings::default())),
+        (None, _) => None,
     }
 }

@@ -1,9 +1,9 @@
-//! FAST TCP and H-TCP in the kernel, over emulated paths.
+//! FAST TCP and H-TCP over emulated paths: in the kernel, and their shares in the simulator.
 
 use results::lab::{LabRecord, LabRunEnd};
 use testbed::undisturbed;
 
-use crate::experiments::{flow, link, run};
+use crate::experiments::{flow, link, run, simulate_file};
 
 fn has_longhaul_control() -> bool {
     let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
@@ -25,6 +25,13 @@ fn experiment(toml: &str) -> Option<(LabRunEnd, Vec<LabRecord>)> {
     let directory = tempfile::tempdir().unwrap();
     let (mut ends, records) = run("small", &crate::file(directory.path(), toml), &[])?;
     Some((ends.pop().unwrap(), records))
+}
+
+/// Simulates an experiment.
+fn simulated(toml: &str) -> (LabRunEnd, Vec<LabRecord>) {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut ends, records) = simulate_file("small", &crate::file(directory.path(), toml), &[]);
+    (ends.pop().unwrap(), records)
 }
 
 /// Returns the queue length on the link from a node, in packets: the mean of the medians of all intervals that start
@@ -76,38 +83,33 @@ fn fast_flow(name: &str, more: &str) -> String {
 
 #[test]
 fn fast_flows_that_start_together_share_equally_and_queue_alpha_each() {
-    undisturbed(|| {
-        let flows: String = ["a", "b", "c", "d"].map(|name| fast_flow(name, "")).concat();
-        let toml = format!("duration = \"14s\"\n{PATH}[congestion.fast_test]\nalpha = 15\n{flows}");
-        let Some((end, records)) = experiment(&toml) else { return };
-        let rates = ["a", "b", "c", "d"].map(|name| rate(&records, name, 5.5));
-        let squares: f64 = rates.iter().map(|r| r * r).sum();
-        let jain = rates.iter().sum::<f64>().powi(2) / (4.0 * squares);
-        let queue = queued(&records, "left", 5.5);
-        println!("{rates:?} b/s, Jain's index {jain}, {queue} packets queued");
-        assert!(jain > 0.95, "{rates:?}");
-        // Each flow keeps alpha packets in the queue, plus a few more: the first packets of the other flows inflate its
-        // base delay.
-        assert!((55.0..=90.0).contains(&queue), "{queue} packets queued, expected 4 x 15");
-        assert_eq!(link(&end, "left").dropped.queue, 0);
-    });
+    let flows: String = ["a", "b", "c", "d"].map(|name| fast_flow(name, "")).concat();
+    let toml = format!("duration = \"14s\"\n{PATH}[congestion.fast_test]\nalpha = 15\n{flows}");
+    let (end, records) = simulated(&toml);
+    let rates = ["a", "b", "c", "d"].map(|name| rate(&records, name, 5.5));
+    let squares: f64 = rates.iter().map(|r| r * r).sum();
+    let jain = rates.iter().sum::<f64>().powi(2) / (4.0 * squares);
+    let queue = queued(&records, "left", 5.5);
+    println!("{rates:?} b/s, Jain's index {jain}, {queue} packets queued");
+    assert!(jain > 0.95, "{rates:?}");
+    // Each flow keeps alpha packets in the queue, plus a few more: the first packets of the other flows inflate its
+    // base delay.
+    assert!((55.0..=90.0).contains(&queue), "{queue} packets queued, expected 4 x 15");
+    assert_eq!(link(&end, "left").dropped.queue, 0);
 }
 
 #[test]
 fn a_late_fast_flow_overestimates_the_base_delay_and_gets_more() {
-    undisturbed(|| {
-        let flows = format!("{}{}", fast_flow("first", ""), fast_flow("late", "start = \"4s\""));
-        let toml = format!("duration = \"12s\"\n{PATH}[congestion.fast_test]\nalpha = 30\n{flows}");
-        let Some((_, records)) = experiment(&toml) else { return };
-        // Three seconds are fifty round trips. In a longer test, a pause of the host would empty the queue, and the
-        // late flow would measure the true base delay.
-        let [first, late] = ["first", "late"].map(|name| rate(&records, name, 7.0));
-        println!("{first} and {late} b/s: {}", late / first);
-        // The late flow includes the alpha packets of the first in its base delay: x1 : x2 = 1 : (1 + x2 / C), so x2 =
-        // 1.62 x1 (Low, Peterson, Wang, "Understanding Vegas", 2002, section V). The queue of the first flow is not
-        // exactly alpha at the start of the late one.
-        assert!((1.3..2.2).contains(&(late / first)), "{late} to {first}");
-    });
+    let flows = format!("{}{}", fast_flow("first", ""), fast_flow("late", "start = \"4s\""));
+    let toml = format!("duration = \"12s\"\n{PATH}[congestion.fast_test]\nalpha = 30\n{flows}");
+    let (_, records) = simulated(&toml);
+    // Three seconds are fifty round trips.
+    let [first, late] = ["first", "late"].map(|name| rate(&records, name, 7.0));
+    println!("{first} and {late} b/s: {}", late / first);
+    // The late flow includes the alpha packets of the first in its base delay: x1 : x2 = 1 : (1 + x2 / C), so x2 =
+    // 1.62 x1 (Low, Peterson, Wang, "Understanding Vegas", 2002, section V). The queue of the first flow is not
+    // exactly alpha at the start of the late one.
+    assert!((1.3..2.2).contains(&(late / first)), "{late} to {first}");
 }
 
 #[test]

@@ -19,10 +19,15 @@ fn short<'a>(name: &str, arguments: &[&'a str]) -> (String, Vec<&'a str>) {
 /// Simulates the short variant of a scenario and returns the end records of its runs and all records.
 fn simulate(name: &str, arguments: &[&str]) -> (Vec<LabRunEnd>, Vec<LabRecord>) {
     let (file, arguments) = short(name, arguments);
+    simulate_file(name, &file, &arguments)
+}
+
+/// Simulates any experiment file and returns the end records of its runs and all records.
+pub(crate) fn simulate_file(name: &str, file: &str, arguments: &[&str]) -> (Vec<LabRunEnd>, Vec<LabRecord>) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let mut command = longhaul();
-    command.args(["lab", "run", &file, "--simulate", "--out", &out.display().to_string()]).args(arguments);
+    command.args(["lab", "run", file, "--simulate", "--out", &out.display().to_string()]).args(arguments);
     let (ends, records) = results(name, &out, &command.output().unwrap());
     assert!(ends.iter().all(|e| e.verdict == Verdict::Valid));
     (ends, records)
