@@ -36,6 +36,7 @@ mod stamp;
 mod starvation;
 mod sysctl;
 mod tcp_info;
+mod text_file;
 mod tun;
 mod udp;
 mod udp_send;
@@ -84,6 +85,7 @@ pub use stamp::{StampSupport, Stamped, TxStamp, enable_stamps, read_stamped, rea
 pub use starvation::RunQueueWait;
 pub use sysctl::{SysctlAccess, read_sysctl, sysctl_access, write_sysctl};
 pub use tcp_info::{Segments, TcpOptions, tcp_options, tcp_state};
+pub use text_file::{has_no_reader, open_writer, read_at_most, read_regular};
 pub use tun::{LARGEST_PACKET, Offloads, Tun, TunKind, VNET_HEADER};
 pub use udp::{UdpReceived, full_socket_drops, recv_batch, send_datagram, udp_socket};
 pub use udp_send::{BatchSent, SEND_BATCH, path_mtu, send_batch, send_datagram_from, udp_drops};

@@ -4,12 +4,13 @@
 //! file. An existing file is opened only if it belongs to this user or root.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use crate::text_file::{open_regular, open_writer, read_at_most};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Read and write permission for the owner, nothing for group and others.
@@ -27,9 +28,10 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 
 /// Opens a file for appending; a missing file is created with mode 0600. An existing file keeps its mode.
 ///
-/// A device, a FIFO or a terminal is opened, also through a link (`/dev/stdout` is one).
+/// A device, a FIFO or a terminal is opened, also through a link (`/dev/stdout` is one). A FIFO needs a reader.
 ///
 /// # Errors
+/// No process reads the FIFO (`ENXIO`, as text);
 /// The name is a link to a regular file (`ELOOP`), or the file belongs to another user than this one or root
 /// (`PermissionDenied`); or as of [`create_private`].
 pub fn append_private(path: &Path) -> io::Result<File> {
@@ -52,18 +54,9 @@ pub fn append_private(path: &Path) -> io::Result<File> {
 /// The name is a link (`ELOOP`), no regular file or longer than `max` bytes (`InvalidData`), belongs to another user
 /// than this one or root (`PermissionDenied`), or cannot be read.
 pub fn read_private(path: &Path, max: u64) -> io::Result<String> {
-    // Without O_NONBLOCK opening a FIFO would block the reader.
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > max {
-        let what = format!("{} is not a regular file of at most {max} bytes", path.display());
-        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    }
+    let (file, metadata) = open_regular(path, libc::O_NOFOLLOW)?;
     check_owner(path, metadata.uid())?;
-    let mut text = String::new();
-    file.take(max).read_to_string(&mut text)?;
-    Ok(text)
+    read_at_most(file, max)
 }
 
 /// Whether users other than the owner may read or write a regular file. A file of the group root that the group may
@@ -121,7 +114,7 @@ fn create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 fn append_existing(path: &Path) -> io::Result<File> {
-    match OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(path) {
+    match open_writer(path, OpenOptions::new().append(true), libc::O_NOFOLLOW) {
         Ok(file) => {
             let metadata = file.metadata()?;
             if metadata.is_file() {
@@ -130,10 +123,12 @@ fn append_existing(path: &Path) -> io::Result<File> {
             Ok(file)
         }
         // Opening a file for appending changes nothing; whether it is written to depends on its type.
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => match OpenOptions::new().append(true).open(path) {
-            Ok(file) if !file.metadata()?.is_file() => Ok(file),
-            Ok(_) | Err(_) => Err(e),
-        },
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+            match open_writer(path, OpenOptions::new().append(true), 0) {
+                Ok(file) if !file.metadata()?.is_file() => Ok(file),
+                Ok(_) | Err(_) => Err(e),
+            }
+        }
         Err(e) => Err(e),
     }
 }

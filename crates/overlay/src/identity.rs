@@ -13,6 +13,9 @@ use sha2::{Digest, Sha256};
 
 use crate::OverlayError;
 
+/// Maximum size of a key file: a key takes 45 bytes.
+const KEY_FILE_BYTES_MAX: u64 = 4096;
+
 /// Who a member is: its public key (Ed25519). It signs what the member says about links, and, in its Montgomery form (RFC 7748), it is the
 /// static key of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,7 +92,7 @@ impl Identity {
         if kernel::is_open_to_others(path).map_err(e)? {
             return Err(OverlayError::KeyIsOpen(path.to_owned()));
         }
-        let text = fs::read_to_string(path).map_err(e)?;
+        let text = kernel::read_regular(path, KEY_FILE_BYTES_MAX).map_err(e)?;
         let seed = BASE64.decode(text.trim()).ok().and_then(|b| <[u8; 32]>::try_from(b).ok());
         seed.map(|s| Self::from_seed(&s)).ok_or_else(|| OverlayError::KeyFileContents(path.to_owned()))
     }
@@ -101,7 +104,9 @@ impl Identity {
     pub fn write(&self, path: &Path) -> Result<(), OverlayError> {
         let e = |source| OverlayError::KeyFile { path: path.to_owned(), source };
         let mut file = kernel::create_private(path).map_err(e)?;
-        writeln!(file, "{}", BASE64.encode(self.0.to_bytes())).map_err(e)
+        let written = writeln!(file, "{}", BASE64.encode(self.0.to_bytes())).and_then(|()| file.sync_all());
+        // An incomplete file is removed, so that the command can be repeated.
+        written.inspect_err(|_| drop(fs::remove_file(path))).map_err(e)
     }
 
     /// Its public key.

@@ -59,14 +59,28 @@ fn is_ours(path: &Path) -> bool {
 /// Opens it, to add to what is there; nothing where that cannot be, which is told.
 pub(super) fn open(path: &Path) -> Option<EventFile<File>> {
     let open = kernel::append_private(path);
-    let tell =
-        |e: &std::io::Error| tracing::warn!("events are lost, as their file {} cannot be had: {e}", path.display());
+    let tell = |e: &std::io::Error| {
+        let path = path.display();
+        match kernel::has_no_reader(e) {
+            true => tracing::warn!("no process reads the FIFO {path} (`event_log`), so events are not written to it"),
+            false => tracing::warn!("events are lost, as their file {path} cannot be had: {e}"),
+        }
+    };
     open.inspect_err(tell).ok().map(EventFile::new)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fifo_that_nobody_reads_does_not_stop_the_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(check(&path), Ok(()));
+        assert!(open(&path).is_none());
+    }
 
     /// Takes what fits.
     struct Disk {
