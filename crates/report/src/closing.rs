@@ -52,7 +52,7 @@ fn delay(start: Option<&StartRecord>, d: &DirectionSummary) -> String {
             parts.push(format!("lost {} ({}), jitter {}", u.lost, ratio(u.loss_ratio), summary::jitter(u.jitter_ns)))
         }
         None => {
-            let retransmitted: u64 = d.streams.iter().map(|s| s.retransmits).sum();
+            let retransmitted: u64 = d.streams.iter().fold(0, |a, s| a.saturating_add(s.retransmits));
             parts.push(format!("{retransmitted} retransmitted"));
         }
     }

@@ -280,22 +280,23 @@ pub fn limits_by_share(d: &DirectionSummary) -> Vec<(Limit, f64)> {
     shares
 }
 
-/// Text without characters that would move a terminal's cursor or change its state.
+/// Text on one line without characters that would move a terminal's cursor or change its state.
 ///
 /// Host names and notes come from the peer; an escape sequence in them must stay text.
 pub fn printable(text: &str) -> String {
+    printable_lines(text).replace('\n', " ")
+}
+
+/// Text as of [`printable`] that keeps its line breaks, such as an error with an excerpt of a file.
+pub fn printable_lines(text: &str) -> String {
     text.chars()
         .map(|c| match c {
-            '\t' | '\n' | '\r' => ' ',
-            c if c.is_control() || is_bidi_override(c) => '?',
+            '\n' => c,
+            '\t' | '\r' => ' ',
+            c if c.is_control() || units::is_deceptive(c) => '?',
             c => c,
         })
         .collect()
-}
-
-/// Whether `c` reorders the text around it (Unicode TR 36 §2.1).
-const fn is_bidi_override(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -334,6 +335,7 @@ mod tests {
 
     #[test]
     fn escape_sequences_of_a_hostile_peer_stay_text() {
-        assert_eq!(printable("a\x1b[2Jb\u{202e}c\td"), "a?[2Jb?c d");
+        assert_eq!(printable("a\x1b[2Jb\u{202e}c\td\ne\u{200b}"), "a?[2Jb?c d e?");
+        assert_eq!(printable_lines("a\u{9b}1m\r\n  ^^"), "a?1m \n  ^^");
     }
 }

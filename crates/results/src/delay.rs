@@ -116,7 +116,7 @@ impl Decomposition {
             }
         }
         Some(Self {
-            samples: all.iter().map(|d| d.samples).sum(),
+            samples: all.iter().fold(0, |a, d| a.saturating_add(d.samples)),
             socket_buffer: stage(|d| d.socket_buffer.as_ref()),
             qdisc: stage(|d| d.qdisc.as_ref()),
             network: stage(|d| d.network.as_ref()),

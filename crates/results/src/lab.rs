@@ -256,9 +256,15 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// Sum of all causes.
+    /// Sum of all causes; the counters of a damaged record do not overflow it.
     pub const fn total(&self) -> u64 {
-        self.queue + self.codel + self.loss + self.listed + self.outage + self.mtu + self.emulator
+        self.queue
+            .saturating_add(self.codel)
+            .saturating_add(self.loss)
+            .saturating_add(self.listed)
+            .saturating_add(self.outage)
+            .saturating_add(self.mtu)
+            .saturating_add(self.emulator)
     }
 }
 

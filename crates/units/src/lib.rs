@@ -7,9 +7,11 @@ mod bytes;
 mod instant;
 mod parse;
 mod rate;
+mod text;
 
 pub use bytes::Bytes;
 pub use core::time::Duration;
 pub use instant::{Instant, nanos};
 pub use parse::{ParseQuantityError, parse_duration, parse_seconds};
 pub use rate::Rate;
+pub use text::is_deceptive;

@@ -45,11 +45,11 @@ impl<'a> Drawing<'a> {
         let mut marks = marks.map(|(name, at_ns)| Mark { name, at_ns }).to_vec();
         marks.sort_unstable_by_key(|m| m.at_ns);
         let last = histogram.counts.iter().rposition(|n| *n > 0).map_or(0, |bin| bin as u64 + 1);
-        Self { histogram, size, marks, bins: last.max(time(1700).div_ceil(histogram.bin_ns)) }
+        Self { histogram, size, marks, bins: last.max(time(1700).div_ceil(histogram.bin_ns.max(1))) }
     }
 
     pub(super) fn pairs(&self) -> u64 {
-        self.histogram.counts.iter().sum::<u64>() + self.histogram.above_range
+        sum(&self.histogram.counts).saturating_add(self.histogram.above_range)
     }
 
     /// End of the axis.
@@ -65,13 +65,14 @@ impl<'a> Drawing<'a> {
     /// Rows from the top, followed by the marks: `#` for pairs, `.` for less than half a row.
     pub(super) fn rows(&self) -> Vec<String> {
         let together = usize::try_from(self.bins_a_column()).unwrap_or(usize::MAX).max(1);
-        let columns: Vec<u64> = self.histogram.counts.chunks(together).map(|bins| bins.iter().sum()).collect();
+        let columns: Vec<u64> = self.histogram.counts.chunks(together).map(sum).collect();
         let max = columns.iter().copied().max().unwrap_or(0).max(1);
         let row = |from_foot: u64| {
             let cell = |count: &u64| {
                 // Rounded to whole rows.
-                let height = (2 * count * ROWS + max) / (2 * max);
-                match (height > from_foot, from_foot == 0 && *count > 0) {
+                let (count, max, rows) = (u128::from(*count), u128::from(max), u128::from(ROWS));
+                let height = (2 * count * rows + max) / (2 * max);
+                match (height > u128::from(from_foot), from_foot == 0 && count > 0) {
                     (true, _) => '#',
                     (false, true) => '.',
                     (false, false) => ' ',
@@ -86,7 +87,7 @@ impl<'a> Drawing<'a> {
     fn mark_row(&self) -> String {
         let mut line = String::new();
         for mark in &self.marks {
-            let bin = mark.at_ns / self.histogram.bin_ns;
+            let bin = mark.at_ns / self.histogram.bin_ns.max(1);
             let column = usize::try_from(bin.min(self.bins) / self.bins_a_column().max(1)).unwrap_or(0);
             // A name without room beside the previous one is omitted.
             if column > line.len() || line.is_empty() {
@@ -96,4 +97,9 @@ impl<'a> Drawing<'a> {
         }
         line
     }
+}
+
+/// Sum of counts, which a damaged record cannot overflow.
+fn sum(counts: &[u64]) -> u64 {
+    counts.iter().fold(0, |a, n| a.saturating_add(*n))
 }

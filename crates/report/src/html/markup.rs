@@ -103,13 +103,14 @@ fn escape_into(out: &mut String, text: &str) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
+            c if (c.is_control() && c != '\n') || units::is_deceptive(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
 }
 
-/// JSON that can stand inside a `script` element: no `<` ends it, no separator breaks a line of JavaScript.
+/// JSON that can stand inside a `script` element: no `<` ends it, no separator breaks a line of JavaScript, and no text
+/// in it can reorder or hide other text of the page.
 pub(crate) fn script_json(value: &impl serde::Serialize) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;
     let mut out = String::with_capacity(json.len());
@@ -120,6 +121,7 @@ pub(crate) fn script_json(value: &impl serde::Serialize) -> Result<String, serde
             '&' => out.push_str("\\u0026"),
             '\u{2028}' => out.push_str("\\u2028"),
             '\u{2029}' => out.push_str("\\u2029"),
+            c if units::is_deceptive(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -135,6 +137,15 @@ mod tests {
         let mut h = Html::new();
         h.raw("<a title=\"").text("\"><script>'&").raw("\">").number(f64::NAN).number(1.0 / 3.0);
         assert_eq!(h.as_str(), "<a title=\"&quot;&gt;&lt;script&gt;&#39;&amp;\">00.333");
+    }
+
+    #[test]
+    fn text_that_reorders_or_hides_other_text_is_replaced() {
+        let (reversed, hidden) = ("west\u{202e}tsae", "we\u{200b}st");
+        let mut h = Html::new();
+        h.text(reversed).verbatim(hidden);
+        assert_eq!(h.as_str(), "west\u{fffd}tsaewe\u{fffd}st");
+        assert_eq!(script_json(&[reversed, hidden]).unwrap(), "[\"west\u{fffd}tsae\",\"we\u{fffd}st\"]");
     }
 
     #[test]

@@ -371,7 +371,7 @@ fn links(data: &mut RunData, run: &Intervals) {
 }
 
 fn lost(rows: &[LinkInterval]) -> Vec<Option<f64>> {
-    let by_chance = |r: &LinkInterval| r.dropped.loss + r.dropped.listed;
+    let by_chance = |r: &LinkInterval| r.dropped.loss.saturating_add(r.dropped.listed);
     if rows.iter().all(|r| by_chance(r) == 0) {
         return Vec::new();
     }

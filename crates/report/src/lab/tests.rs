@@ -1,6 +1,6 @@
 //! Contents of the page, tolerance of incomplete input, and escaping of hostile text.
 
-use results::lab::{LabRecord, RouteChange, Verdict};
+use results::lab::{Drops, LabRecord, RouteChange, Verdict};
 
 use super::fixture::{Lab, REASON, records};
 use super::{LabError, LabReport, LabText, write_lab_comparison, write_lab_html};
@@ -518,4 +518,29 @@ fn route_changes_of_an_overlay_are_marked_in_the_charts_of_flows() {
     assert!(page.contains("<th>-1.00 s</th>") && page.contains("<th>2.50 s</th>"), "{page}");
     assert_eq!(["throughput", "losses"].map(|id| page.matches(&format!("id=\"{id}-")).count()), [2, 2]);
     assert!(!compared(records(&Lab::single())).contains("id=\"throughput-"));
+}
+
+#[test]
+fn counters_at_their_maximum_do_not_stop_the_report() {
+    let full = Drops {
+        queue: u64::MAX,
+        codel: u64::MAX,
+        loss: u64::MAX,
+        listed: u64::MAX,
+        outage: u64::MAX,
+        mtu: u64::MAX,
+        emulator: u64::MAX,
+    };
+    let mut all = records(&Lab::single());
+    for record in &mut all {
+        match record {
+            LabRecord::Link(link) => link.dropped = full,
+            LabRecord::RunEnd(end) => end.links.iter_mut().for_each(|link| link.dropped = full),
+            _ => {}
+        }
+    }
+    let page = page_of(all.clone(), "damaged");
+    assert!(page.trim_end().ends_with("</html>"));
+    let mut text = LabText::new(Vec::new());
+    all.iter().for_each(|record| text.record(record).unwrap());
 }
