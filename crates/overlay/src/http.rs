@@ -10,7 +10,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -53,10 +55,28 @@ pub(crate) async fn serve(listener: TcpListener, names: Vec<String>, asker: Aske
         .route("/status.json", get(move || answer(status, "application/json")))
         .route("/events.json", get(move || answer(events, "application/json")))
         .route("/metrics", get(move || answer(measured, "text/plain; version=0.0.4")))
-        .layer(axum::middleware::from_fn(move |request, next| addressed(Arc::clone(&names), request, next)));
+        .layer(axum::middleware::from_fn(move |request, next| addressed(Arc::clone(&names), request, next)))
+        .layer(axum::middleware::map_response(async |response| secured(response)));
     if let Err(e) = axum::serve(Bounded::new(listener, MOST_VISITORS, IDLE, PATIENCE), router).await {
         tracing::error!("the status page: {e}");
     }
+}
+
+/// Headers of every answer: the page runs and loads nothing but its own files, and no other page shows it in a frame.
+const SECURITY_HEADERS: [(HeaderName, HeaderValue); 2] = [
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ),
+];
+
+fn secured(mut response: Response) -> Response {
+    response.headers_mut().extend(SECURITY_HEADERS);
+    response
 }
 
 /// Answers only to who asks for this host by an address, as `localhost` or by a name of the settings: a name that a browser was made to believe is this

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -23,17 +22,19 @@ mod host;
 mod joined;
 mod listed;
 mod rules;
+mod syntax;
 
 use amounts::{rate, size, time};
 use certified::{authority, certificate, refused};
 pub use endpoint::{Endpoint, HostPort};
 pub(crate) use endpoint::{device_and_scope, is_known_elsewhere, shown_address};
 use endpoint::{is_name, socket_address};
-use files::{beside, control_socket, no_file_twice};
+use files::{FILE_BYTES_MAX, beside, control_socket, no_file_twice};
 pub use joined::joined;
 pub(crate) use listed::check_name;
 pub use listed::member_lines;
 use listed::{distinct, no_overlap, others};
+use syntax::{parsed, secret};
 
 /// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;
@@ -68,7 +69,7 @@ pub const DEFAULT_PORT: u16 = 5460;
 #[serde(deny_unknown_fields)]
 struct File {
     key: PathBuf,
-    #[serde(rename = "network_secret")]
+    #[serde(rename = "network_secret", deserialize_with = "secret")]
     secret: String,
     #[serde(rename = "ca_public_key")]
     authority: Option<String>,
@@ -270,11 +271,10 @@ impl Settings {
     /// # Errors
     /// It cannot be read, is no TOML, has unknown keys, or contradicts itself; says where and what.
     pub fn read(path: &Path) -> Result<Self, OverlayError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })?;
+        let text = read_file(path)?;
         let wrong = |what: String| OverlayError::Settings { path: path.to_owned(), what };
-        let file: File = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-        let mut as_written: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let file: File = parsed(&text).map_err(wrong)?;
+        let mut as_written: toml::Table = parsed(&text).map_err(wrong)?;
         as_written.retain(|key, _| !LOOKED_AT.contains(&key));
         no_file_twice(path, &file).map_err(wrong)?;
         let identity = Identity::read(&beside(path, &file.key))?;
@@ -291,7 +291,7 @@ impl Settings {
 
     /// Checks the text of a file whose key has been read, and which names no certificate: for the fuzz target.
     pub(crate) fn parse(path: &Path, text: &str, identity: Identity) -> Result<Self, String> {
-        let file = toml::from_str(text).map_err(|e| e.to_string())?;
+        let file = parsed(text)?;
         Self::of(path, file, None, identity)
     }
 
@@ -305,10 +305,9 @@ impl Settings {
             #[serde(rename = "control_socket")]
             control: Option<PathBuf>,
         }
-        let text =
-            fs::read_to_string(path).map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })?;
-        let wrong = |e: toml::de::Error| OverlayError::Settings { path: path.to_owned(), what: e.to_string() };
-        let Control { control } = toml::from_str(&text).map_err(wrong)?;
+        let text = read_file(path)?;
+        let wrong = |what| OverlayError::Settings { path: path.to_owned(), what };
+        let Control { control } = parsed(&text).map_err(wrong)?;
         Ok(beside(path, &control.unwrap_or_else(control_socket)))
     }
 
@@ -438,6 +437,11 @@ pub(crate) fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>)
         return Err(format!("`mtu` is {mtu}; with addresses of IPv6 it is {LEAST_MTU_OF_IPV6} at least"));
     }
     Ok(())
+}
+
+fn read_file(path: &Path) -> Result<String, OverlayError> {
+    kernel::read_regular(path, FILE_BYTES_MAX)
+        .map_err(|source| OverlayError::SettingsFile { path: path.to_owned(), source })
 }
 
 fn check_secret(secret: &str) -> Result<(), String> {

@@ -1,22 +1,24 @@
-//! Connections to the status page: so many at once, and none that says nothing for long, or that takes long to say it, so that visitors take no more memory than there is for them, and no place that others need.
+//! Connections to the status page: a maximum number, of which the one that has been idle longest makes room for a new
+//! one, and a maximum time of silence and of a request.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
-/// A listener that lets in no more than there are places for.
+/// A listener with a maximum number of connections.
 pub(super) struct Bounded {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     idle: Duration,
     patience: Duration,
 }
@@ -31,13 +33,81 @@ pub(super) struct Visitor<S = TcpStream> {
     asks: bool,
     /// When it is taken to have gone.
     gone: Pin<Box<Sleep>>,
-    _place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
+}
+
+/// Places of connections, in the order of their last activity.
+struct Places {
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// Number of the next activity.
+    next: u64,
+    /// By the number of the connection's last activity. Dropping the sender closes the connection.
+    by_activity: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+/// Place of one connection.
+struct Place {
+    places: Arc<Places>,
+    /// Number of its last activity.
+    active: u64,
+    evicted: oneshot::Receiver<()>,
+}
+
+impl Places {
+    fn with<T>(&self, change: impl FnOnce(&mut Taken) -> T) -> T {
+        change(&mut self.taken.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a place; if none is free, the connection that has been idle longest loses its own.
+    fn take(self: &Arc<Self>) -> Place {
+        let (sender, evicted) = oneshot::channel();
+        let active = self.with(|taken| {
+            while taken.by_activity.len() >= self.most && taken.by_activity.pop_first().is_some() {}
+            taken.insert(sender)
+        });
+        Place { places: Arc::clone(self), active, evicted }
+    }
+}
+
+impl Taken {
+    fn insert(&mut self, sender: oneshot::Sender<()>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.by_activity.insert(number, sender);
+        number
+    }
+}
+
+impl Place {
+    /// Notes that the connection has moved bytes.
+    fn note_activity(&mut self) {
+        let now = self.places.with(|taken| {
+            let sender = taken.by_activity.remove(&self.active)?;
+            Some(taken.insert(sender))
+        });
+        self.active = now.unwrap_or(self.active);
+    }
+
+    fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.evicted).poll(context).map(drop)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.with(|taken| taken.by_activity.remove(&self.active));
+    }
 }
 
 impl Bounded {
     /// `most` at once, each closed after `idle` in which it moves nothing, and where a question is not answered `patience` after it began.
     pub(super) fn new(listener: TcpListener, most: usize, idle: Duration, patience: Duration) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(most)), idle, patience }
+        Self { listener, places: Arc::new(Places { most, taken: Mutex::default() }), idle, patience }
     }
 }
 
@@ -46,10 +116,8 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Visitor, SocketAddr) {
-        // Nobody closes the semaphore; who comes waits in the kernel's queue meanwhile.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
         let (stream, from) = Listener::accept(&mut self.listener).await;
-        (Visitor::new(stream, self.idle, self.patience, place), from)
+        (Visitor::new(stream, self.idle, self.patience, Some(self.places.take())), from)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -58,10 +126,10 @@ impl Listener for Bounded {
 }
 
 impl<S> Visitor<S> {
-    fn new(stream: S, idle: Duration, patience: Duration, place: Option<OwnedSemaphorePermit>) -> Self {
+    fn new(stream: S, idle: Duration, patience: Duration, place: Option<Place>) -> Self {
         // Who comes has something to ask.
         let gone = Box::pin(tokio::time::sleep(patience));
-        Self { stream, idle, patience, asks: true, gone, _place: place }
+        Self { stream, idle, patience, asks: true, gone, place }
     }
 
     /// What came of an attempt, unless nothing has for too long. `asks`: whether what is moved belongs to a question.
@@ -72,7 +140,13 @@ impl<S> Visitor<S> {
                 self.gone.as_mut().reset(Instant::now() + if asks { self.patience } else { self.idle });
             }
             self.asks = asks;
+            if let Some(place) = &mut self.place {
+                place.note_activity();
+            }
             return done;
+        }
+        if self.place.as_mut().is_some_and(|place| place.poll_evicted(context).is_ready()) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         self.gone.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -114,27 +188,42 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_place_waits_until_one_goes_or_says_nothing() {
+    fn a_new_connection_takes_the_place_of_the_one_that_has_been_idle_longest() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let to = listener.local_addr().unwrap();
-            let idle = Duration::from_millis(50);
-            let mut bounded = Bounded::new(listener, 2, idle, idle);
+            let long = Duration::from_secs(600);
+            let mut bounded = Bounded::new(listener, 2, long, long);
             let browsers = (0..4).map(|_| std::net::TcpStream::connect(to).unwrap()).collect::<Vec<_>>();
-            let (first, _) = bounded.accept().await;
+            let (mut first, _) = bounded.accept().await;
             let (mut second, _) = bounded.accept().await;
-            assert!(tokio::time::timeout(idle, bounded.accept()).await.is_err(), "all places are taken");
-            drop(first);
+            let mut room = [0; 10];
+            // The first one asks, so the second one has been idle longer.
+            io::Write::write_all(&mut &browsers[0], b"GET").unwrap();
+            assert_eq!(read(&mut first, &mut room).await.unwrap(), 3);
             let (third, from) = bounded.accept().await;
             assert_eq!(from, browsers[2].local_addr().unwrap());
-            let silent = read(&mut second, &mut [0; 10]).await.unwrap_err();
-            assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
-            drop(second);
-            drop(third);
+            assert_eq!(read(&mut second, &mut room).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+            // The closed connection held no place, and the third one gives its own back.
+            drop((second, third));
             let (mut last, _) = bounded.accept().await;
-            io::Write::write_all(&mut &browsers[3], b"GET").unwrap();
-            assert_eq!(read(&mut last, &mut [0; 10]).await.unwrap(), 3);
+            for (visitor, browser) in [(&mut first, &browsers[0]), (&mut last, &browsers[3])] {
+                io::Write::write_all(&mut &*browser, b"GET").unwrap();
+                assert_eq!(read(visitor, &mut room).await.unwrap(), 3);
+            }
+        });
+    }
+
+    #[test]
+    fn a_connection_that_says_nothing_is_closed() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (near, _far) = tokio::io::duplex(100);
+            let mut visitor = Visitor::new(near, Duration::from_secs(75), Duration::from_secs(10), None);
+            let begin = Instant::now();
+            assert_eq!(read(&mut visitor, &mut [0; 10]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert_eq!(begin.elapsed().as_secs(), 10);
         });
     }
 

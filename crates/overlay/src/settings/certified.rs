@@ -1,13 +1,13 @@
 //! A member's own certificate, and who makes them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use ipnet::IpNet;
 use route::Member;
 
 use super::MemberSettings;
+use super::files::FILE_BYTES_MAX;
 use crate::OverlayError;
 use crate::certificate::Certificate;
 use crate::identity::{Identity, PublicKey};
@@ -34,7 +34,8 @@ pub(super) fn authority(
 
 /// The text of a certificate's file.
 pub(super) fn certificate(file: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(file).map_err(|e| format!("`certificate`: {}: {e}", file.display()))?;
+    let read = kernel::read_regular(file, FILE_BYTES_MAX);
+    let text = read.map_err(|e| format!("`certificate`: {}: {e}", file.display()))?;
     Ok(text.trim().to_owned())
 }
 

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::File;
 
+/// Maximum size of a configuration or certificate: some ten thousand peer entries.
+pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// Where nothing else is said.
 pub(super) fn control_socket() -> PathBuf {
     "overlay.sock".into()

@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 use toml::{Spanned, Value};
 
 use super::FileMember;
+use super::syntax::parsed;
 
 /// Text of settings with the members that `lines`, as `overlay init` prints them, tell of. They come to the end, or, where the settings list the members as
 /// `member = [...]`, into that list: TOML takes either form, and not both in one file.
@@ -21,8 +22,8 @@ pub fn joined(settings: &str, lines: &str) -> Result<String, String> {
     struct Lines {
         member: Vec<FileMember>,
     }
-    let listed: Listed = toml::from_str(settings).map_err(|e| format!("the settings: {e}"))?;
-    let Lines { member: new } = toml::from_str(lines).map_err(|e| format!("the member's lines: {e}"))?;
+    let listed: Listed = parsed(settings).map_err(|e| format!("the settings: {e}"))?;
+    let Lines { member: new } = parsed(lines).map_err(|e| format!("the member's lines: {e}"))?;
     let list = listed.member.filter(|list| is_inline(settings.get(list.span()).unwrap_or_default()));
     let Some(list) = list else {
         return Ok(format!("{}\n\n{}", settings.trim_end(), lines.trim_start()));

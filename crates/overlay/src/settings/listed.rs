@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use route::Member;
 use serde::Deserialize;
 
+use super::syntax::parsed;
 use super::{FileMember, MemberSettings};
 use crate::OverlayError;
 use crate::identity::PublicKey;
@@ -49,13 +50,21 @@ fn key_and_name(m: &FileMember) -> Result<(PublicKey, String), String> {
 
 /// A name is a word of commands and of lines that people read on a terminal.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    let is_odd = |c: char| c.is_control() || c.is_whitespace();
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || units::is_deceptive(c);
     if (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(is_odd) {
         return Ok(());
     }
     Err(format!(
-        "`name` is {name:?}; a member has a name of 1 to {LONGEST_NAME} bytes without spaces and control characters"
+        "`name` is {}; a member has a name of 1 to {LONGEST_NAME} bytes without spaces, control characters and invisible characters",
+        visible(name)
     ))
+}
+
+/// Text in quotes, with invisible characters as escapes.
+fn visible(text: &str) -> String {
+    let escape =
+        |c: char| if units::is_deceptive(c) { c.escape_unicode().to_string() } else { c.escape_debug().to_string() };
+    format!("\"{}\"", text.chars().map(escape).collect::<String>())
 }
 
 /// Why two lines cannot both be.
@@ -91,19 +100,43 @@ pub(super) fn distinct(nets: impl IntoIterator<Item = IpNet>) -> Vec<IpNet> {
 /// The members that lines as `overlay init` prints them tell of.
 ///
 /// # Errors
-/// They are no TOML, have unknown keys, a key that is none, or a name that nobody can be called by.
+/// They are no TOML, have unknown keys, a key that is none, a name that nobody can be called by, or a subnet that no member can have.
 pub fn member_lines(text: &str) -> Result<Vec<MemberSettings>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Lines {
         member: Vec<FileMember>,
     }
-    let lines: Lines = toml::from_str(text).map_err(|e| e.to_string())?;
+    let lines: Lines = parsed(text)?;
     let read = |m: FileMember| {
         let (key, name) = key_and_name(&m)?;
+        m.subnets.iter().try_for_each(|net| check_subnet(*net).map_err(|e| format!("the subnets of {name}: {e}")))?;
         Ok(MemberSettings { name, key, endpoint: None, subnets: distinct(m.subnets), direct: m.direct })
     };
     lines.member.into_iter().map(read).collect()
+}
+
+/// Checks a subnet that another host announces for itself.
+fn check_subnet(net: IpNet) -> Result<(), String> {
+    let network = net.trunc();
+    if net != network {
+        return Err(format!(
+            "{net} has bits set after the prefix; write {network}, or {}/{} for the host",
+            net.addr(),
+            net.max_prefix_len()
+        ));
+    }
+    if net.prefix_len() == 0 {
+        let halves = if net.addr().is_ipv4() { "0.0.0.0/1 and 128.0.0.0/1" } else { "::/1 and 8000::/1" };
+        return Err(format!("{net} covers all addresses; if the peer is to carry all traffic, write {halves}"));
+    }
+    let (first, last) = (network.network(), network.broadcast());
+    // A network that is larger than the loopback network, such as 0.0.0.0/1, may contain it.
+    let is_in = |what: fn(&std::net::IpAddr) -> bool| what(&first) && what(&last);
+    if is_in(std::net::IpAddr::is_loopback) || is_in(std::net::IpAddr::is_multicast) {
+        return Err(format!("{net} is a loopback or multicast network, which no peer can have"));
+    }
+    Ok(())
 }
 
 /// Two members with the same subnet could take each other's packets.
@@ -135,9 +168,37 @@ mod tests {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         let long = "a".repeat(LONGEST_NAME + 1);
-        for name in ["", "a b", "a\nb", "a\u{1b}[31m", "a\u{7f}", "a\u{a0}b", &long] {
+        let hidden = ["a\u{202e}b", "a\u{200b}", "\u{feff}a", "a\u{2066}b"];
+        for name in ["", "a b", "a\nb", "a\u{1b}[31m", "a\u{7f}", "a\u{a0}b", &long].into_iter().chain(hidden) {
             let said = check_name(name).unwrap_err();
             assert!(said.contains("1 to 63 bytes") && !said.contains(char::is_control), "{said}");
+            assert!(!said.contains(units::is_deceptive), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_another_host_has_networks_that_it_can_have() {
+        let key = Identity::from_seed(&[2; 32]).public().to_string();
+        let read = |net: &str| {
+            member_lines(&format!("[[member]]\nname = \"east\"\nkey = \"{key}\"\nsubnets = [\"{net}\"]\n")).map(drop)
+        };
+        // 0.0.0.0/1 contains the loopback network, and is not one.
+        for net in ["10.0.0.0/8", "10.0.0.5/32", "0.0.0.0/1", "128.0.0.0/1", "fd00::/8", "::/1"] {
+            assert_eq!(read(net), Ok(()), "{net}");
+        }
+        for (net, reason) in [
+            ("0.0.0.0/0", "write 0.0.0.0/1 and 128.0.0.0/1"),
+            ("::/0", "write ::/1 and 8000::/1"),
+            ("127.0.0.0/8", "loopback"),
+            ("127.1.0.0/16", "loopback"),
+            ("::1/128", "loopback"),
+            ("224.0.0.0/4", "multicast"),
+            ("ff00::/8", "multicast"),
+            ("10.0.0.5/8", "write 10.0.0.0/8, or 10.0.0.5/32 for the host"),
+            ("fd00::1/64", "write fd00::/64"),
+        ] {
+            let refused = read(net).unwrap_err();
+            assert!(refused.starts_with("the subnets of east: ") && refused.contains(reason), "{net}: {refused}");
         }
     }
 
