@@ -119,10 +119,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) max_rate: Option<Rate>,
     /// Maximum number of concurrent sessions.
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = sessions)]
     pub(crate) max_sessions: usize,
     /// Maximum number of concurrent sessions from one IPv4 address or one IPv6 /64 prefix.
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = sessions)]
     pub(crate) max_sessions_per_address: usize,
     /// Maximum memory of all sessions together, without socket buffers; tests that may need more are rejected.
     #[arg(long, value_name = "BYTES", default_value = "2GiB")]
@@ -327,6 +327,15 @@ pub(crate) struct GenerateOptions {
 /// Reader of a number of streams, 1 to [`wire::STREAMS_MAX`] in each direction.
 pub(crate) fn streams() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(wire::STREAMS_MAX))
+}
+
+/// Reader of a number of sessions, at least one: a server without sessions would refuse every client.
+fn sessions(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("0 is out of range (1 or more)".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err(format!("`{text}` is not a number of sessions (1 or more)")),
+    }
 }
 
 /// Reader of a maximum segment size within the range that Linux accepts for TCP_MAXSEG.

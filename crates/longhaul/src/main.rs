@@ -9,6 +9,7 @@ mod foreign;
 mod generate;
 mod habits;
 mod history;
+mod input;
 mod lab;
 mod logs;
 mod model;
@@ -17,9 +18,11 @@ mod output;
 mod overlay;
 mod peer;
 mod quantity;
+mod record_file;
 mod report_command;
 mod serve;
 mod shape;
+mod target;
 mod test;
 mod trace;
 mod tune;
@@ -93,5 +96,6 @@ pub(crate) fn print_error(error: &anyhow::Error) {
             text += &cause;
         }
     }
-    eprintln!("longhaul: {text}");
+    // File names and texts of peers and files may contain escape sequences of the terminal.
+    eprintln!("longhaul: {}", report::summary::printable_lines(&text));
 }

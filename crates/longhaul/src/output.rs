@@ -16,6 +16,8 @@ use results::{LabReader, ReadError, Record, Streamed, TestReader, TraceReader, r
 use serde::Serialize;
 
 use crate::cli::{Format, TestOptions};
+use crate::record_file::RecordFile;
+use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
 enum Sink {
@@ -62,6 +64,12 @@ pub(crate) struct Outputs {
 impl Outputs {
     /// Opens all outputs before the test starts, so that a wrong path fails early.
     pub(crate) fn open(options: &TestOptions) -> anyhow::Result<Self> {
+        check_distinct(&[
+            ("--json", options.json.as_deref()),
+            ("--csv", options.csv.as_deref()),
+            ("--report", options.report.as_deref()),
+            ("--file", options.file.as_deref()),
+        ])?;
         let mut sinks = Vec::new();
         let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
         let formats = [json, csv, options.json_document, options.format != Format::Auto];
@@ -160,13 +168,12 @@ pub(crate) fn is_standard(path: Option<&Path>) -> bool {
     path == Some(Path::new("-"))
 }
 
-/// Creates the file, or returns standard output for `-`.
+/// Opens the file, which keeps its content until the first record, or returns standard output for `-`.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if is_standard(Some(path)) {
         return Ok(Box::new(io::stdout()));
     }
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(file))
+    Ok(Box::new(RecordFile::open(path)?))
 }
 
 /// Writes one record as a JSON line.
@@ -339,5 +346,5 @@ pub(crate) fn warn_of_gaps<R: BufRead, T: Streamed>(reader: &results::Reader<R, 
 
 #[allow(clippy::print_stderr, reason = "messages for the user, separate from the results on standard output")]
 pub(crate) fn print_message(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", report::summary::printable_lines(text));
 }

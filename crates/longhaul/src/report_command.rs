@@ -18,6 +18,7 @@ use crate::foreign;
 use crate::output::{
     read_lab, read_tests, read_trace, write_lab_comparison_page, write_lab_page, write_page, write_trace_page,
 };
+use crate::target::check_not_input;
 use crate::whole_file::WholeFile;
 
 /// First bytes of a gzip file (RFC 1952, section 2.3.1).
@@ -31,6 +32,7 @@ enum Loaded {
 }
 
 pub(crate) fn run(options: &ReportOptions) -> anyhow::Result<ExitCode> {
+    check_not_input(&options.output, options.files.iter().map(AsRef::as_ref))?;
     let mut runs = Vec::new();
     let mut labs: Vec<(&Path, LabReport)> = Vec::new();
     let mut test = None;

@@ -1,5 +1,6 @@
 //! `longhaul serve`.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use tracing::info;
 use wire::Key;
 
 use crate::cli::ServeOptions;
+use crate::input::SMALL_BYTES_MAX;
 use crate::logs;
 
 pub(crate) fn run(options: ServeOptions) -> anyhow::Result<ExitCode> {
@@ -43,6 +45,8 @@ pub(crate) fn read_key(path: &Path) -> anyhow::Result<Key> {
         let file = path.display();
         anyhow::bail!("the key file {file} is accessible to other users; run `chmod 600 {file}`");
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the key file {}", path.display()))?;
+    // The file may be a pipe of the shell.
+    let read = File::open(path).and_then(|file| kernel::read_at_most(file, SMALL_BYTES_MAX));
+    let text = read.with_context(|| format!("cannot read the key file {}", path.display()))?;
     Key::from_file_text(&text).with_context(|| format!("invalid key file {}", path.display()))
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, ensure};
 use tempfile::NamedTempFile;
 
 use crate::output::print_message;
+use crate::target;
 
 /// Mode of a new file before the umask: readable by all users.
 const NEW_FILE_MODE: u32 = 0o644;
@@ -39,7 +40,8 @@ enum Target {
 }
 
 impl WholeFile {
-    /// Opens the target early, so that an unwritable path fails before the work. Opening a FIFO waits for its reader.
+    /// Opens the target early, so that an unwritable path fails before the work. Opening a FIFO waits for its reader,
+    /// until the user interrupts the command.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let target = target(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), target })
@@ -79,7 +81,7 @@ fn target(path: &Path) -> anyhow::Result<Target> {
         ensure!(!existing.is_dir(), "it is a directory");
         ensure!(!existing.file_type().is_socket(), "it is a socket");
         if !existing.is_file() {
-            return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?));
+            return Ok(Target::Direct(target::open(path, OpenOptions::new().write(true))?));
         }
     }
     let target = resolve_links(path)?;

@@ -95,6 +95,8 @@ fn numbers_out_of_range_are_rejected_with_option_and_range() {
         (&["tune", "check", "--rate", "0"], "--rate"),
         (&["tune", "check", "--rtt", "11s"], "--rtt"),
         (&["tune", "verify", host, "-P", "0"], "--streams"),
+        (&["serve", "--max-sessions", "0"], "--max-sessions"),
+        (&["serve", "--max-sessions-per-address", "0"], "--max-sessions-per-address"),
     ] {
         assert_rejected(arguments, option);
     }
@@ -257,4 +259,36 @@ fn a_closed_pipe_ends_the_test_without_an_error() {
     assert!(text(&out.stderr).is_empty(), "{}", text(&out.stderr));
     // The limit is far below the 30 s of the test, and far above the time that its end takes.
     assert!(start.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn only_a_regular_file_is_an_experiment_or_a_policy() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = path(directory.path(), "fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for arguments in [&["lab", "run"][..], &["shape", "plan"]] {
+        for (file, kind) in [(fifo.as_str(), "a FIFO"), ("/dev/zero", "a device")] {
+            let expected = format!("cannot read {file}: it is {kind}, not a regular file");
+            assert_rejected(&[arguments, &[file]].concat(), &expected);
+        }
+    }
+}
+
+#[test]
+fn escape_sequences_in_a_record_do_not_reach_the_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = path(directory.path(), "a.jsonl");
+    let serve = Serve::start(&[]);
+    assert!(serve.test(&["-n", "100000", &format!("--json={file}")]).status.success());
+    let records = std::fs::read_to_string(&file).unwrap();
+    // JSON escapes: set the title of the window, switch to red, and a right-to-left override.
+    let hostile = r#""transport":"\u001b]0;PWNED\u0007\u001b[31m\u202ered""#;
+    let changed = records.replace(r#""transport":"tcp""#, hostile);
+    assert_ne!(changed, records);
+    std::fs::write(&file, changed).unwrap();
+    let out = longhaul().args(["report", &file, "-o", &path(directory.path(), "a.html")]).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let message = text(&out.stderr);
+    assert!(message.contains("?]0;PWNED"), "{message}");
+    assert!(!message.contains(|c: char| c == '\u{202e}' || (c.is_control() && c != '\n')), "{message:?}");
 }

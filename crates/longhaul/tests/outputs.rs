@@ -4,10 +4,11 @@
 mod common;
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::thread;
 
@@ -210,4 +211,114 @@ fn an_incomplete_result_or_one_with_unknown_records_is_reported_with_a_warning()
         assert!(message.contains(warning) && message.is_empty() == warning.is_empty(), "{name}: {message}");
         assert!(fs::read_to_string(&page).unwrap().trim_end().ends_with("</html>"), "{name}");
     }
+}
+
+/// Port of this host on which nothing listens.
+fn closed_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+#[test]
+fn a_run_that_fails_before_its_first_record_keeps_the_earlier_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let port = closed_port();
+    for name in ["a.jsonl", "a.csv", "a.html"] {
+        fs::write(at(name), "an earlier measurement\n").unwrap();
+    }
+    let option = |option: &str, name: &str| format!("--{option}={}", at(name).display());
+    let (json, csv, page) = (option("json", "a.jsonl"), option("csv", "a.csv"), option("report", "a.html"));
+    for arguments in [
+        &["test", "127.0.0.1", "-p", &port, &json, &csv, &page][..],
+        &["test", "no-such-host.invalid", &json, &csv, &page],
+        &["estimate", "127.0.0.1", "-p", &port, &json, &page],
+    ] {
+        let out = longhaul().args(arguments).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {}", text(&out.stderr));
+        for name in ["a.jsonl", "a.csv", "a.html"] {
+            assert_eq!(fs::read_to_string(at(name)).unwrap(), "an earlier measurement\n", "{arguments:?}: {name}");
+        }
+    }
+    // A test that runs replaces all of the earlier content, also where that is longer.
+    fs::write(at("a.jsonl"), "x".repeat(1 << 20)).unwrap();
+    let serve = Serve::start(&[]);
+    assert_success(&serve.test(&["-n", "100000", &json, &csv]));
+    let records = fs::read_to_string(at("a.jsonl")).unwrap();
+    assert!(records.starts_with("{\"record\":\"start\"") && !records.contains("xx"), "{}", records.len());
+    assert!(fs::read_to_string(at("a.csv")).unwrap().starts_with("test_id,"));
+}
+
+#[test]
+fn a_report_does_not_replace_its_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::copy(&RESULT.1, at("a.jsonl")).unwrap();
+    fs::hard_link(at("a.jsonl"), at("hard")).unwrap();
+    symlink("a.jsonl", at("soft")).unwrap();
+    let before = fs::read(at("a.jsonl")).unwrap();
+    for output in ["a.jsonl", "hard", "soft"] {
+        let out = longhaul().arg("report").arg(at("a.jsonl")).arg("-o").arg(at(output)).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{output}");
+        assert!(text(&out.stderr).contains("is an input; give the output another name"), "{}", text(&out.stderr));
+        assert_eq!(fs::read(at("a.jsonl")).unwrap(), before, "{output}");
+    }
+}
+
+#[test]
+fn two_outputs_in_one_file_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    fs::write(at("a"), "an earlier measurement\n").unwrap();
+    symlink("a", at("link")).unwrap();
+    for (one, other) in [("a", "a"), ("a", "link"), ("new", "new")] {
+        let (json, csv, page) =
+            (format!("--json={}", at(one)), format!("--csv={}", at(other)), format!("--report={}", at(other)));
+        for (arguments, both) in [
+            (&["test", "192.0.2.1", &json, &csv][..], "--json and --csv both name"),
+            (&["test", "192.0.2.1", &json, &page], "--json and --report both name"),
+            (&["estimate", "192.0.2.1", &json, &page], "--json and --report both name"),
+        ] {
+            let out = longhaul().args(arguments).output().unwrap();
+            assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+            assert!(text(&out.stderr).contains(both), "{arguments:?}: {}", text(&out.stderr));
+        }
+    }
+    assert_eq!(fs::read_to_string(at("a")).unwrap(), "an earlier measurement\n");
+    assert!(!Path::new(&at("new")).exists());
+}
+
+#[test]
+fn a_fifo_without_a_reader_is_named_and_can_be_interrupted() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    make("mkfifo", &[], &fifo);
+    for option in ["json", "csv", "report"] {
+        let mut command = longhaul();
+        command.args(["test", "192.0.2.1"]).arg(format!("--{option}={}", fifo.display()));
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut messages = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        messages.read_line(&mut line).unwrap();
+        assert!(line.contains("waiting for a process that reads") && line.contains("fifo"), "{option}: {line}");
+        // SIGTERM.
+        assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        messages.read_to_string(&mut line).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(2), "{option}: {line}");
+        assert!(line.contains("no process reads this FIFO"), "{option}: {line}");
+    }
+}
+
+#[test]
+fn a_fifo_with_a_reader_gets_the_records() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    make("mkfifo", &[], &fifo);
+    let reader = {
+        let fifo = fifo.clone();
+        thread::spawn(move || fs::read_to_string(fifo).unwrap())
+    };
+    let serve = Serve::start(&[]);
+    assert_success(&serve.test(&["-n", "100000", &format!("--json={}", fifo.display())]));
+    let records = reader.join().unwrap();
+    assert!(records.starts_with("{\"record\":\"start\"") && records.contains("{\"record\":\"end\""), "{records}");
 }

@@ -39,9 +39,10 @@ const SESSION_BUDGET_BYTES: u64 = 200_000_000;
 pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
     let methods = if options.all { MethodName::ALL.to_vec() } else { options.method.clone() };
-    let mut prober = Prober::open(&probe_options(options, &methods)?)?;
-    let mut memory = Memory::of(options.memory, &options.host.host, prober.addresses(), direction(options));
+    let probes = probe_options(options, &methods)?;
     let mut output = Output::open(options)?;
+    let mut prober = Prober::open(&probes)?;
+    let mut memory = Memory::of(options.memory, &options.host.host, prober.addresses(), direction(options));
     output.record(&EstimateRecord::Start(start(options, &prober)))?;
     for expected in memory.iter().flat_map(Memory::expectations) {
         output.record(&EstimateRecord::Expected(expected))?;

@@ -9,6 +9,7 @@ use results::estimate::EstimateRecord;
 
 use super::cli::EstimateOptions;
 use crate::output::{is_standard, json_line, open, write_estimate_page};
+use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
 pub(super) struct Output {
@@ -32,6 +33,7 @@ impl Page {
 
 impl Output {
     pub(super) fn open(options: &EstimateOptions) -> anyhow::Result<Self> {
+        check_distinct(&[("--json", options.json.as_deref()), ("--report", options.report.as_deref())])?;
         let json = options.json.as_deref().map(open).transpose()?;
         let text = !is_standard(options.json.as_deref());
         let page = options.report.as_deref().map(Page::open).transpose()?;

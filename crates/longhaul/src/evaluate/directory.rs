@@ -10,7 +10,15 @@ use results::LabReader;
 use results::lab::{LabExperiment, LabRecord, LabRun, LabRunEnd, LinkInterval};
 use scenario::{Experiment, Options, Scenario};
 
+use crate::input::{read_referenced, read_text};
 use crate::output::warn_of_gaps;
+
+/// Records of the runs.
+const RECORDS: &str = "records.jsonl";
+/// Copy of the experiment file.
+const EXPERIMENT: &str = "experiment.toml";
+/// Files of a result directory that are read.
+pub(super) const FILES: [&str; 2] = [RECORDS, EXPERIMENT];
 
 /// Contents of a result directory that evaluation needs.
 pub(super) struct ResultDirectory {
@@ -59,7 +67,7 @@ impl ResultDirectory {
     /// Reads the records and the copy of the experiment file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
-        let records = path.join("records.jsonl");
+        let records = path.join(RECORDS);
         if !path.is_dir() || !records.is_file() {
             bail!("{name} is not a result directory (no records.jsonl); `longhaul lab run FILE -o {name}` writes one");
         }
@@ -125,9 +133,9 @@ fn read(path: &Path) -> anyhow::Result<(LabExperiment, Vec<Run>)> {
 
 /// Reads the copy of the experiment file and applies the overrides of the command line.
 fn read_file(directory: &Path, experiment: &LabExperiment) -> anyhow::Result<Experiment> {
-    let path = directory.join("experiment.toml");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let path = directory.join(EXPERIMENT);
+    let text = read_text(&path)?;
     let overrides = experiment.overrides.iter().map(|o| (o.key.clone(), o.value.clone())).collect();
     let options = Options { overrides, variant: experiment.variant.clone(), repeat: None };
-    Ok(scenario::read(&path, &text, &options, &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()))?)
+    Ok(scenario::read(&path, &text, &options, &read_referenced)?)
 }

@@ -10,9 +10,8 @@ mod tables;
 mod tests;
 mod truth;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -21,13 +20,16 @@ use results::evaluate::{EVALUATE_SCHEMA, Ensemble, EvaluateRecord, EvaluateStart
 use scenario::{Scenario, Transport};
 
 use crate::output::write_evaluation_page;
+use crate::record_file::RecordFile;
+use crate::target::{check_distinct, check_not_input};
 use crate::whole_file::WholeFile;
 use cli::EvaluateOptions;
-use directory::ResultDirectory;
+use directory::{FILES, ResultDirectory};
 use join::{Joined, Transfer, join};
 use tables::Tables;
 
 pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<ExitCode> {
+    check_outputs(options)?;
     // An output that cannot be written fails before the work starts.
     let place = options.report.as_deref().map(WholeFile::open).transpose()?;
     let mut groups: Vec<Group> = Vec::new();
@@ -57,6 +59,15 @@ pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Refuses outputs that would replace each other or the records that are read.
+fn check_outputs(options: &EvaluateOptions) -> anyhow::Result<()> {
+    let outputs = [("--json", options.json.as_deref()), ("--report", options.report.as_deref())];
+    check_distinct(&outputs)?;
+    let inputs: Vec<PathBuf> = options.directories.iter().flat_map(|d| FILES.map(|file| d.join(file))).collect();
+    let check = |output| check_not_input(output, inputs.iter().map(PathBuf::as_path));
+    outputs.into_iter().filter_map(|(_, path)| path).try_for_each(check)
+}
+
 fn start(options: &EvaluateOptions) -> EvaluateStart {
     EvaluateStart {
         schema: EVALUATE_SCHEMA.to_owned(),
@@ -74,8 +85,7 @@ fn write(options: &EvaluateOptions, records: &[EvaluateRecord]) -> anyhow::Resul
         let mut out: Box<dyn Write> = if to_stdout {
             Box::new(BufWriter::new(io::stdout()))
         } else {
-            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            Box::new(BufWriter::new(file))
+            Box::new(BufWriter::new(RecordFile::open(path)?))
         };
         for record in records {
             serde_json::to_writer(&mut out, record)?;

@@ -4,7 +4,6 @@ pub(crate) mod cli;
 pub(crate) mod memory;
 mod records;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,6 +14,8 @@ use report::history::{HistoryReport, write_history};
 use results::history::{HISTORY_SCHEMA, HistoryRecord, HistoryStart};
 
 use crate::output::{print_message, write_history_page};
+use crate::record_file::RecordFile;
+use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 use cli::HistoryOptions;
 use records::{Query, records};
@@ -107,13 +108,11 @@ fn forget(archive: &mut Archive, host: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn write(options: &HistoryOptions, all: Vec<HistoryRecord>) -> anyhow::Result<()> {
+    check_distinct(&[("--json", options.json.as_deref()), ("--report", options.report.as_deref())])?;
     let to_stdout = options.json.as_deref().is_some_and(|p| p == Path::new("-"));
     if let Some(path) = &options.json {
-        let mut out: Box<dyn Write> = if to_stdout {
-            Box::new(io::stdout())
-        } else {
-            Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
-        };
+        let mut out: Box<dyn Write> =
+            if to_stdout { Box::new(io::stdout()) } else { Box::new(RecordFile::open(path)?) };
         for record in &all {
             let mut line = serde_json::to_vec(record)?;
             line.push(b'\n');

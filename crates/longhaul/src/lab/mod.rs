@@ -16,6 +16,7 @@ use anyhow::Context;
 use kernel::Privilege;
 use scenario::Experiment;
 
+use crate::input::{read_referenced, read_text};
 use cli::{LabCommand, LabOptions};
 
 /// Exit status when a run is not valid or its command failed.
@@ -67,8 +68,7 @@ fn read_experiment(
     variant: Option<&str>,
     repeat: Option<u32>,
 ) -> anyhow::Result<Experiment> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = read_text(file)?;
     let options = scenario::Options { overrides: set.to_vec(), variant: variant.map(str::to_owned), repeat };
-    scenario::read(file, &text, &options, &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()))
-        .map_err(|problems| anyhow::anyhow!(problems.annotated()))
+    scenario::read(file, &text, &options, &read_referenced).map_err(|problems| anyhow::anyhow!(problems.annotated()))
 }

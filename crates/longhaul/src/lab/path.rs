@@ -1,6 +1,5 @@
 //! `longhaul lab path`.
 
-use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,6 +12,8 @@ use super::cli::PathOptions;
 use super::inspect::{arguments_or_shell, exit_code};
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, virtual_time};
 use crate::output::json_line;
+use crate::record_file::RecordFile;
+use crate::target::check_distinct;
 
 /// Experiment file with two nodes and a link, which the options override.
 const PATH: &str = "\
@@ -24,6 +25,7 @@ between = [\"near\", \"far\"]
 ";
 
 pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
+    check_distinct(&[("--json", options.json.as_deref()), ("--pcapng", options.pcapng.as_deref())])?;
     let scenario = scenario(options)?;
     if options.is_virtual {
         anyhow::ensure!(
@@ -38,10 +40,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     gain_privilege()?;
     let directory =
         tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot create a directory for logs")?;
-    let mut json = match &options.json {
-        Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
-        None => None,
-    };
+    let mut json = options.json.as_deref().map(RecordFile::open).transpose()?;
     let mut failure = None;
     let mut observe = |record: &LabRecord| {
         if let Some(file) = &mut json
@@ -108,9 +107,7 @@ fn scenario(options: &PathOptions) -> anyhow::Result<Scenario> {
         set.push(("record.snap".to_owned(), "128".to_owned()));
     }
     let read = scenario::Options { overrides: set, ..scenario::Options::default() };
-    let experiment = scenario::read(Path::new("path"), PATH, &read, &|path| {
-        std::fs::read_to_string(path).map_err(|e| e.to_string())
-    });
+    let experiment = scenario::read(Path::new("path"), PATH, &read, &crate::input::read_referenced);
     let mut experiment = experiment.map_err(|e| anyhow!(with_option_names(options, e.to_string())))?;
     experiment.scenarios.pop().context("no scenario")
 }

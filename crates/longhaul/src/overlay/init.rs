@@ -1,10 +1,10 @@
 //! Keys, configurations and certificates of new nodes.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +12,7 @@ use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joine
 
 use super::cli::{CaInitOptions, CaSignOptions, InitOptions, PeerAddOptions};
 use super::show;
+use crate::input::{FILE_BYTES_MAX, SMALL_BYTES_MAX};
 use crate::whole_file::write_text;
 
 pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
@@ -66,9 +67,11 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
 fn given_secret(options: &InitOptions) -> anyhow::Result<Option<String>> {
     let Some(file) = &options.secret_file else { return Ok(options.secret.clone()) };
     let text = if file == Path::new("-") {
-        io::read_to_string(io::stdin()).context("cannot read the secret from standard input")?
+        kernel::read_at_most(io::stdin(), SMALL_BYTES_MAX).context("cannot read the secret from standard input")?
     } else {
-        fs::read_to_string(file).with_context(|| format!("cannot read the secret from {}", file.display()))?
+        // The file may be a pipe of the shell.
+        let read = File::open(file).and_then(|file| kernel::read_at_most(file, SMALL_BYTES_MAX));
+        read.with_context(|| format!("cannot read the secret from {}", file.display()))?
     };
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.contains('\n') {
@@ -110,8 +113,11 @@ fn peer_entry(options: &InitOptions, settings: &Settings) -> anyhow::Result<Stri
         let _ = writeln!(text, "endpoint = \"{}\"", with_port(endpoint, settings.listen.port()));
     }
     let _ = writeln!(text, "subnets = [{}]", quoted(settings.serves().iter().map(ToString::to_string)));
-    let read = parse_entries(&text).map_err(anyhow::Error::msg);
-    read.context("the name of the node is that of its configuration file without the extension")?;
+    parse_entries(&text).map_err(|e| {
+        let is_name = e.starts_with("`name`");
+        let hint = "the name of the node is that of its configuration file without the extension";
+        if is_name { anyhow::Error::msg(e).context(hint) } else { anyhow::Error::msg(e) }
+    })?;
     Ok(text)
 }
 
@@ -149,8 +155,8 @@ pub(super) fn ca_init(options: &CaInitOptions) -> anyhow::Result<ExitCode> {
 
 /// Reads peer entries from standard input.
 fn entries_from_input() -> anyhow::Result<String> {
-    let mut lines = String::new();
-    io::stdin().read_to_string(&mut lines).context("cannot read the peer entry from standard input")?;
+    let read = kernel::read_at_most(io::stdin(), SMALL_BYTES_MAX);
+    let lines = read.context("cannot read the peer entry from standard input")?;
     if !lines.contains("[[member]]") {
         bail!("no `[[member]]` on standard input; pass the peer entry that `longhaul overlay init` printed");
     }
@@ -205,11 +211,15 @@ fn reject_listed(config: &Path, lines: &str) -> anyhow::Result<()> {
 /// Checks a new configuration in a draft in the same directory, before it replaces the file; relative paths then
 /// resolve.
 fn checked(config: &Path, text: &str) -> anyhow::Result<Settings> {
-    let draft = config.with_extension("toml.new");
-    let _ = fs::remove_file(&draft);
-    new_file(&draft, text)?;
-    let read = Settings::read(&draft);
-    let _ = fs::remove_file(&draft);
+    let directory = directory_of(config);
+    // Only its owner can read it, because it contains the network secret.
+    let mut draft = tempfile::Builder::new()
+        .prefix(".longhaul-")
+        .suffix(".toml")
+        .tempfile_in(&directory)
+        .with_context(|| format!("cannot create a file in {}", directory.display()))?;
+    draft.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", draft.path().display()))?;
+    let read = Settings::read(draft.path());
     // Errors name the configuration, not the draft.
     let of_file = |e| {
         if let OverlayError::Settings { what, .. } = e {
@@ -221,10 +231,25 @@ fn checked(config: &Path, text: &str) -> anyhow::Result<Settings> {
     Ok(read.map_err(of_file)?)
 }
 
+fn directory_of(file: &Path) -> PathBuf {
+    file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()
+}
+
+/// Keeps other calls from changing the configuration until the lock is dropped. The lock is that of the directory,
+/// because the file is replaced.
+fn lock(config: &Path) -> anyhow::Result<File> {
+    let file = fs::canonicalize(config).with_context(|| format!("cannot read {}", config.display()))?;
+    let directory = directory_of(&file);
+    let locked = File::open(&directory).and_then(|d| d.lock().map(|()| d));
+    locked.with_context(|| format!("cannot lock {}", directory.display()))
+}
+
 pub(super) fn peer_add(options: &PeerAddOptions) -> anyhow::Result<ExitCode> {
     let config = &options.config.config;
-    let before = fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
     let lines = entries_from_input()?;
+    let _lock = lock(config)?;
+    let before =
+        kernel::read_regular(config, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", config.display()))?;
     let after = joined(&before, &lines)
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("cannot add to {}", config.display()))?;

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use host::shape::{self, InstallOptions, JournalFile, Restored};
 use results::shape::{ShapeRecord, ShapeState};
 use shaping::{Accounting, Class, Plan, Policy, Queue, QueueKind, Side, SizeLimits};
@@ -44,7 +43,7 @@ pub(crate) fn run(options: ShapeOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn read_policy(file: &Path, device: Option<&str>) -> anyhow::Result<Policy> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = crate::input::read_text(file)?;
     scenario::read_policy(file, &text, device, &kernel::user_by_name)
         .map_err(|problems| anyhow::anyhow!(problems.annotated()))
 }

@@ -9,6 +9,7 @@ use results::trace::TraceRecord;
 
 use super::cli::TraceOptions;
 use crate::output::{is_standard, is_terminal, json_line, open, write_trace_page};
+use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
 /// Minimum time between two frames of the view, in seconds.
@@ -30,6 +31,11 @@ pub(super) struct Sinks {
 impl Sinks {
     /// Opens the files before the trace starts, so that a wrong path fails early. [`Self::show`] opens the view.
     pub(super) fn open(options: &TraceOptions) -> anyhow::Result<Self> {
+        check_distinct(&[
+            ("--json", options.json.as_deref()),
+            ("--csv", options.csv.as_deref()),
+            ("--report", options.report.as_deref()),
+        ])?;
         let (json, csv) = (is_standard(options.json.as_deref()), is_standard(options.csv.as_deref()));
         let taken = [json, csv, options.lines];
         anyhow::ensure!(

@@ -695,3 +695,123 @@ fn the_decision_log_of_a_running_node_can_be_replayed() {
     assert_eq!(replayed.status.code(), Some(0), "{message}{}", text(&replayed.stderr));
     assert!(message.contains(" 1 decision equal to the log"), "{message}");
 }
+
+#[test]
+fn concurrent_calls_of_peer_add_keep_all_entries() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let entries: Vec<String> =
+        (2..8).map(|i| init(directory.path(), &format!("peer{i}"), &format!("10.77.0.{i}"))).collect();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = entries.iter().map(|entry| scope.spawn(|| join(directory.path(), "west", entry))).collect();
+        for call in calls {
+            let out = call.join().unwrap();
+            assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        }
+    });
+    let after = std::fs::read_to_string(directory.path().join("west.toml")).unwrap();
+    for entry in &entries {
+        let key = entry.lines().find(|line| line.starts_with("key = ")).unwrap();
+        assert_eq!(after.matches(key).count(), 1, "{key} in {after}");
+    }
+    let drafts = std::fs::read_dir(directory.path()).unwrap().filter(|e| {
+        let name = e.as_ref().unwrap().file_name().into_string().unwrap();
+        name.starts_with('.') || name.ends_with(".new")
+    });
+    assert_eq!(drafts.count(), 0);
+}
+
+#[test]
+fn a_full_disk_leaves_no_key_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    // A limit of 0 bytes per file is the same to a program as a full disk, and needs no privilege.
+    let on_full_disk = |arguments: &str| {
+        let script = format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" overlay {arguments}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_longhaul")]).current_dir(directory.path());
+        command.output().unwrap()
+    };
+    for arguments in ["init --config west.toml --address 10.77.0.1", "ca init --key net.key"] {
+        let out = on_full_disk(arguments);
+        assert_eq!(out.status.code(), Some(2), "{arguments}: {}", text(&out.stderr));
+        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+        assert!(left.is_empty(), "{arguments}: {left:?}");
+    }
+}
+
+#[test]
+fn settings_key_and_certificate_are_regular_files() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let file = directory.path().join("west.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let dry_run = |config: &str| {
+        let out = overlay(directory.path(), &["up", "--dry-run", "--config", config]);
+        assert_eq!(out.status.code(), Some(2), "{config}: {}", text(&out.stderr));
+        text(&out.stderr)
+    };
+    assert!(dry_run("fifo").contains("it is a FIFO, not a regular file"));
+    assert!(dry_run("/dev/zero").contains("it is a device, not a regular file"));
+    for (bad, part) in [
+        (good.replace("\"west.key\"", "\"fifo\""), "the key file "),
+        (format!("certificate = \"fifo\"\n{good}"), "`certificate`"),
+    ] {
+        std::fs::write(&file, bad).unwrap();
+        let refused = dry_run("west.toml");
+        assert!(refused.contains(part) && refused.contains("it is a FIFO, not a regular file"), "{refused}");
+    }
+    let signed = overlay_with(directory.path(), &["ca", "sign", "--key", "fifo"], "[[member]]\n");
+    assert!(text(&signed.stderr).contains("it is a FIFO, not a regular file"), "{}", text(&signed.stderr));
+}
+
+#[test]
+fn an_error_in_the_settings_does_not_print_the_network_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let file = directory.path().join("west.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    for bad in [
+        good.replace("\"of this test alone\"", "[\"of this test alone\"]"),
+        good.replace("\"of this test alone\"", "\"of this test alone"),
+        good.replace("\"of this test alone\"", "of this test alone"),
+    ] {
+        assert_ne!(bad, good);
+        std::fs::write(&file, bad).unwrap();
+        for command in [&["up", "--dry-run"][..], &["status"], &["reload"]] {
+            let refused = overlay(directory.path(), &[command, &["--config", "west.toml"]].concat());
+            assert_eq!(refused.status.code(), Some(2), "{command:?}");
+            let message = text(&refused.stderr);
+            assert!(!message.contains("of this test"), "{command:?}: {message}");
+            // The other commands read only the name of the control socket, which may be possible.
+            assert!(command[0] != "up" || message.contains("west.toml: line 4, `network_secret`: "), "{message}");
+        }
+    }
+}
+
+#[test]
+fn names_and_subnets_that_deceive_are_refused_where_a_peer_is_added() {
+    let directory = tempfile::tempdir().unwrap();
+    init(directory.path(), "west", "10.77.0.1");
+    let made = overlay(directory.path(), &["ca", "init", "--key", "net.key"]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let good = format!("[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\nsubnets = [\"10.77.0.2/32\"]\n");
+    for (from, to, expected) in [
+        ("\"east\"", "\"we\\u200Bst\"", "invisible characters"),
+        ("\"east\"", "\"\\u202Etsae\"", "invisible characters"),
+        ("10.77.0.2/32", "0.0.0.0/0", "covers all addresses"),
+        ("10.77.0.2/32", "127.0.0.0/8", "loopback or multicast"),
+        ("10.77.0.2/32", "10.0.0.5/8", "write 10.0.0.0/8"),
+    ] {
+        let entry = good.replace(from, to);
+        assert_ne!(entry, good);
+        let added = join(directory.path(), "west", &entry);
+        let signed = overlay_with(directory.path(), &["ca", "sign", "--key", "net.key"], &entry);
+        for refused in [added, signed] {
+            assert_eq!(refused.status.code(), Some(2), "{entry}");
+            let message = text(&refused.stderr);
+            assert!(message.contains(expected) && !message.contains(['\u{200b}', '\u{202e}']), "{message}");
+        }
+    }
+}
