@@ -39,13 +39,18 @@ fn as_rate(argument: &OsStr) -> Option<String> {
     }
 }
 
-/// Equivalent of an iperf3 option that longhaul spells differently.
-pub(crate) fn hint(error: &clap::Error) -> Option<&'static str> {
+/// Equivalent of an iperf3 option that longhaul spells differently, or the reason why a negative number is refused.
+pub(crate) fn hint(command: Option<&OsStr>, error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_number = argument.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let text = match argument.as_str() {
+        "-1" if command.is_some_and(|c| c == "serve" || c == "test") => {
+            "unknown option -1; serve one test with --one-off"
+        }
+        _ if is_number => "a value cannot be negative; times, rates and sizes have no sign, such as 5s",
         "-c" | "--client" => "unknown option -c; use `longhaul test HOST` for iperf3's -c HOST",
         "-s" | "--server" => "unknown option -s; use `longhaul serve` for iperf3's -s",
         "-S" | "--tos" => "unknown option -S (--tos); set the code point with --dscp, such as --dscp af41",
@@ -54,7 +59,6 @@ pub(crate) fn hint(error: &clap::Error) -> Option<&'static str> {
         "-D" | "--daemon" => {
             "unknown option -D (--daemon); run `longhaul serve` as a service, with the systemd unit in packaging/"
         }
-        "-1" => "unknown option -1; serve one test with --one-off",
         _ => return None,
     };
     Some(text)

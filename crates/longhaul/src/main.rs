@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 
 /// Prints the help, the version, or the error of the command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    match habits::hint(error) {
+    match habits::hint(std::env::args_os().nth(1).as_deref(), error) {
         // Replaces the suggestion of the parser, which is to pass the option as a value.
         Some(hint) => output::print_message(&format!("error: {hint}")),
         // A closed output is not an error.

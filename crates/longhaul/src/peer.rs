@@ -40,8 +40,11 @@ impl Target {
     /// Parses a server without an `@ADDRESS` suffix.
     ///
     /// # Errors
-    /// Missing host, invalid port, or brackets around anything but an IPv6 address.
+    /// A URL or a text with spaces, missing host, invalid port, or brackets around anything but an IPv6 address.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains(|c: char| c == '/' || c.is_whitespace()) {
+            return Err("a server is HOST or HOST:PORT, without spaces, and not a URL".to_owned());
+        }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, port) = rest.split_once(']').ok_or_else(|| format!("`{text}` has no closing bracket"))?;
@@ -112,7 +115,22 @@ mod tests {
         ] {
             assert_eq!(Target::parse(text), Ok(Target { host: host.to_owned(), port }), "{text}");
         }
-        for wrong in ["", ":5003", "far:", "far:0", "far:65536", "far:ssh", "[far]:5003", "[::1", "[::1]5003", "[]:1"] {
+        for wrong in [
+            " ",
+            "far away",
+            "http://far:6310/",
+            "far/",
+            "",
+            ":5003",
+            "far:",
+            "far:0",
+            "far:65536",
+            "far:ssh",
+            "[far]:5003",
+            "[::1",
+            "[::1]5003",
+            "[]:1",
+        ] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }

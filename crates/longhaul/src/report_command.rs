@@ -107,6 +107,9 @@ fn load(path: &Path) -> anyhow::Result<Loaded> {
     if path == Path::new("-") {
         return load_compressed(stdin().lock(), path);
     }
+    if path.is_dir() {
+        bail!("{0} is a directory; name a file in it, such as {0}/records.jsonl", path.display());
+    }
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     load_compressed(BufReader::new(file), path)
 }

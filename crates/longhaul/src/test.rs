@@ -39,7 +39,8 @@ pub(crate) fn run(options: TestOptions) -> anyhow::Result<ExitCode> {
     wire::validate_plan(&plan)?;
     if let Some(cpu) = options.affinity {
         // Threads inherit the affinity when they start.
-        kernel::pin(cpu).context("--affinity")?;
+        kernel::pin(cpu)
+            .with_context(|| format!("--affinity {cpu}: this host has {} CPUs, counted from 0", kernel::cpus()))?;
     }
     let load = plan.duration_ns.map(Duration::from_nanos);
     let peer = options.peer.client(&options.host, plan)?;

@@ -103,6 +103,21 @@ fn numbers_out_of_range_are_rejected_with_option_and_range() {
 }
 
 #[test]
+fn common_mistakes_have_an_answer() {
+    for (arguments, expected) in [
+        (&["test", "http://192.0.2.1:6310/"][..], "not a URL"),
+        (&["estimate", " "], "without spaces"),
+        (&["test", "192.0.2.1", "-t", "-5"], "a value cannot be negative"),
+        (&["history", "--since", "-1d"], "a value cannot be negative"),
+        (&["serve", "-1"], "--one-off"),
+        (&["test", "192.0.2.1", "-A", "999"], "CPUs, counted from 0"),
+        (&["report", "/proc/self", "-o", "/dev/null"], "name a file in it, such as /proc/self/records.jsonl"),
+    ] {
+        assert_rejected(arguments, expected);
+    }
+}
+
+#[test]
 fn an_unreachable_host_is_named() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     // Nothing listens on this port; it may be given by an option or with the host.

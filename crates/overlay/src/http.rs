@@ -74,6 +74,7 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 2] = [
     ),
 ];
 
+/// Adds [`SECURITY_HEADERS`].
 fn secured(mut response: Response) -> Response {
     response.headers_mut().extend(SECURITY_HEADERS);
     response
@@ -355,4 +356,25 @@ fn tunnel_metrics(out: &mut String, tunnel: &Value) {
 /// As a label's value.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_forbids_foreign_and_inline_scripts_and_the_page_has_none() {
+        let headers = secured(BUSY.into_response()).headers().clone();
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        let rules: Vec<&str> = policy.split("; ").collect();
+        for rule in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"] {
+            assert!(rules.contains(&rule), "{rule}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let page = include_str!("../assets/page.html");
+        for inline in ["<script>", "<style", " style=", " onload=", " onclick=", "javascript:"] {
+            assert!(!page.contains(inline), "{inline}");
+        }
+    }
 }

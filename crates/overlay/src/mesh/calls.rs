@@ -182,7 +182,7 @@ impl Mesh {
         let unopened = other.calls.unopened.map(|at| now.saturating_since(at).as_secs_f64());
         let direct = match (self.is_direct(member), other.endpoint, other.session()) {
             (false, ..) => "nothing goes directly (`direct = false`)".to_owned(),
-            (true, None, _) => "nobody says where it is: it has to call".to_owned(),
+            (true, None, _) => "no endpoint is known; waiting for its handshake".to_owned(),
             (true, Some(at), None) => match unopened {
                 Some(ago) => format!("called at {at}, and {UNOPENED} ({ago:.0} s ago)"),
                 None => format!("called at {at}, and it does not answer (calls of late: {calls})"),
@@ -191,11 +191,12 @@ impl Mesh {
         };
         let to_it = self.claims.keys().filter(|l| l.1 == member && l.0 != self.own && self.claim_of(**l).is_some());
         let relays: Vec<String> = to_it.map(|(from, _)| self.settings.name_of(*from)).collect();
-        let beyond = if relays.is_empty() { "nobody".to_owned() } else { relays.join(", ") };
-        vec![
-            format!("direct: {direct}{}", heard.unwrap_or_default()),
-            format!("over relays: {beyond} is said to have a link to it"),
-        ]
+        let beyond = match relays.as_slice() {
+            [] => "no member advertises a link to it".to_owned(),
+            [one] => format!("{one} advertises a link to it"),
+            several => format!("{} advertise links to it", several.join(", ")),
+        };
+        vec![format!("direct: {direct}{}", heard.unwrap_or_default()), format!("over relays: {beyond}")]
     }
 
     /// A member is alive, as others tell: it is called without waiting for the next turn of one that was not there.

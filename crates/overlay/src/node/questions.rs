@@ -161,7 +161,7 @@ fn hand_over(
 /// Reads the settings in a thread that nobody waits for, as a disk may take its time; one at a time.
 fn read_again(mut stream: UnixStream, door: Door) -> io::Result<()> {
     if door.is_reading.swap(true, Ordering::Relaxed) {
-        return writeln!(stream, "{}", not_taken("they are being read already"));
+        return writeln!(stream, "{}", not_taken("an earlier reload still reads the configuration; try again"));
     }
     let is_reading = Arc::clone(&door.is_reading);
     let read = move || {

@@ -80,7 +80,10 @@ fn twice(before: &MemberSettings, other: &MemberSettings) -> String {
 /// What the others take packets from is what their lists say, and the list is the same for all.
 fn own_line(name: &str, listed: &[IpNet], serves: &[IpNet]) -> Result<(), String> {
     let alike = listed.len() == serves.len() && serves.iter().all(|net| listed.contains(net));
-    let text = |nets: &[IpNet]| nets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let text = |nets: &[IpNet]| match nets {
+        [] => "(none)".to_owned(),
+        nets => nets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
     if alike {
         return Ok(());
     }

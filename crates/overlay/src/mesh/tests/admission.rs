@@ -147,7 +147,7 @@ fn what_is_wrong_between_two_members_is_told() {
         let told = [refusals(&world, 0), refusals(&world, 1)].concat();
         assert!((2..=10).contains(&told.len()) && told.iter().all(|why| why.contains(word)), "{told:?}");
         let lines = world.hosts[0].mesh.unreached(world.now, number(1));
-        assert!(lines[0].contains(direct) && lines[1].contains("nobody is said"), "{lines:?}");
+        assert!(lines[0].contains(direct) && lines[1].contains("no member advertises a link to it"), "{lines:?}");
     }
 }
 
