@@ -64,10 +64,9 @@ fn key_of(line: &str) -> Option<&'static str> {
 
 /// Reads the network secret; the error of another type would quote its value.
 pub(super) fn secret<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
-    match toml::Value::deserialize(source)? {
-        toml::Value::String(secret) => Ok(secret),
-        _ => Err(D::Error::custom("`network_secret` is not a string; write it in quotes")),
-    }
+    let value = toml::Value::deserialize(source)?;
+    let wrong = || D::Error::custom("`network_secret` is not a string; write it in quotes");
+    value.as_str().map(str::to_owned).ok_or_else(wrong)
 }
 
 #[cfg(test)]
