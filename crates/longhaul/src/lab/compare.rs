@@ -12,12 +12,17 @@ use super::NEGATIVE_RESULT;
 use super::cli::CompareOptions;
 use crate::output::write_lab_comparison_page;
 use crate::report_command::{lab_name, load_lab};
+use crate::target::check_not_input;
 
 pub(crate) fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
+    let given = std::iter::once(&options.reference).chain(&options.compared);
+    let paths: Vec<PathBuf> = given.map(|path| records_path(path)).collect();
+    if let Some(page) = &options.report {
+        check_not_input(page, paths.iter().map(AsRef::as_ref))?;
+    }
     let mut reports: Vec<(String, LabReport)> = Vec::new();
-    for given in std::iter::once(&options.reference).chain(&options.compared) {
-        let path = records_path(given);
-        reports.push((lab_name(&path), load_lab(&path)?));
+    for path in &paths {
+        reports.push((lab_name(path), load_lab(path)?));
     }
     let mut differs = false;
     if let [(name, reference), compared @ ..] = reports.as_slice() {

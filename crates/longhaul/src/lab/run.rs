@@ -13,6 +13,7 @@ use scenario::Experiment;
 
 use super::cli::RunOptions;
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
+use crate::input::read_text;
 use crate::output::{CLEAR_LINE, is_terminal, json_line, print_message, read_lab, write_lab_page};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
@@ -75,7 +76,7 @@ const fn engine(is_simulated: bool, is_guest: bool) -> LabEngine {
 
 /// Checks that the simulator has all parts of the experiment. Returns the privilege that it needs, for the records.
 fn prepare_simulation(experiment: &Experiment, file: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = read_text(file)?;
     lab::check_simulated(experiment, &text).map_err(|problems| anyhow::anyhow!(problems.annotated()))?;
     Shutdown::install().context("cannot handle signals")?;
     Ok("none needed".to_owned())

@@ -536,7 +536,12 @@ fn counters_at_their_maximum_do_not_stop_the_report() {
         match record {
             LabRecord::Link(link) => link.dropped = full,
             LabRecord::RunEnd(end) => end.links.iter_mut().for_each(|link| link.dropped = full),
-            _ => {}
+            LabRecord::Experiment(_)
+            | LabRecord::Run(_)
+            | LabRecord::Flow(_)
+            | LabRecord::Transfer(_)
+            | LabRecord::Engine(_)
+            | LabRecord::Summary(_) => {}
         }
     }
     let page = page_of(all.clone(), "damaged");
