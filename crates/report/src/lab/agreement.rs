@@ -10,7 +10,7 @@ use crate::columns::Columns;
 use crate::sheet::Sheet;
 
 /// Maximum width of a metric's name.
-const NAME_WIDTH_MAX: usize = 38;
+const NAME_WIDTH_MAX: usize = 34;
 
 /// Permitted difference of two means: the larger of a share of the reference and an amount in the metric's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
