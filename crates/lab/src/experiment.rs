@@ -1,5 +1,6 @@
 //! All runs of an experiment: every point of the sweep with every repetition.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use estimate::model::{MATHIS_PERIODIC, cubic_response, mathis};
@@ -36,6 +37,15 @@ pub struct Options {
     pub workers: Option<usize>,
     /// Maximum number of attempts at a run until one is valid; the records keep all attempts.
     pub attempts: u32,
+    /// Points of the sweep to run, by number; `None`: all.
+    pub points: Option<BTreeSet<u32>>,
+}
+
+impl Options {
+    /// Whether a point of the sweep is to run.
+    pub(crate) fn includes(&self, point: u32) -> bool {
+        self.points.as_ref().is_none_or(|points| points.contains(&point))
+    }
 }
 
 /// Makes all runs. Calls `observe` with each record as soon as it exists, including the last one, a
@@ -58,14 +68,15 @@ pub fn run_experiment(
     let controls = Controls::load(&experiment.scenarios)?;
     let mut done: Vec<Done> = Vec::new();
     'all: for repetition in 0..first.repeat {
-        for (point, scenario) in experiment.scenarios.iter().enumerate() {
+        let points = (0_u32..).zip(&experiment.scenarios).filter(|(point, _)| options.includes(*point));
+        for (point, scenario) in points {
             for attempt in 0..options.attempts {
                 if interrupted() > 0 {
                     break 'all;
                 }
                 let number = done.len() as u32;
                 let seed = scenario.seed.wrapping_add(u64::from(repetition));
-                let place = [number, point as u32, repetition, attempt];
+                let place = [number, point, repetition, attempt];
                 let description = describe_run(scenario, place, seed, Some(now_utc_s()));
                 let values = description.values.clone();
                 let follows = scenario.overlay.is_some().then(|| follows(scenario, &description));
@@ -76,7 +87,7 @@ pub fn run_experiment(
                     RunOptions { program: options.program.clone(), directory, run: number, seed, workers, memory };
                 let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
                 let is_valid = end.verdict == Verdict::Valid;
-                done.push(Done { point: point as u32, repetition, values, follows, duration, end });
+                done.push(Done { point, repetition, values, follows, duration, end });
                 if is_valid {
                     break;
                 }
@@ -112,7 +123,7 @@ pub(crate) fn head(experiment: &Experiment, first: &Scenario, options: &Options)
         start_utc_s: now_utc_s(),
         seed: first.seed,
         repetitions: first.repeat,
-        points: experiment.scenarios.len() as u32,
+        points: (0_u32..).zip(&experiment.scenarios).filter(|(point, _)| options.includes(*point)).count() as u32,
         overrides: key_values(&options.overrides),
         privilege: options.privilege.clone(),
         engine: options.engine,

@@ -71,7 +71,7 @@ pub fn run_simulated(
         return Err(LabError::Unknown("the experiment has no scenario".to_owned()));
     };
     observe(&LabRecord::Experiment(head(experiment, first, options)));
-    let tasks = tasks(experiment, first.repeat);
+    let tasks = tasks(experiment, options, first.repeat);
     let stop = AtomicBool::new(false);
     let next = AtomicUsize::new(0);
     let (senders, receivers): (Vec<_>, Vec<_>) = tasks.iter().map(|_| mpsc::sync_channel(WAITING_RECORDS_MAX)).unzip();
@@ -95,9 +95,11 @@ pub fn run_simulated(
     Ok(last)
 }
 
-fn tasks(experiment: &Experiment, repeat: u32) -> Vec<Task<'_>> {
+/// The runs of all points that are to run. A run has the same number whatever the other points.
+fn tasks<'a>(experiment: &'a Experiment, options: &Options, repeat: u32) -> Vec<Task<'a>> {
     let runs = (0..repeat).flat_map(|r| experiment.scenarios.iter().zip(0..).map(move |(s, point)| (r, s, point)));
-    runs.zip(0..).map(|((repetition, scenario, point), run)| Task { scenario, run, point, repetition }).collect()
+    let all = runs.zip(0..).map(|((repetition, scenario, point), run)| Task { scenario, run, point, repetition });
+    all.filter(|task| options.includes(task.point)).collect()
 }
 
 /// Takes tasks until none is left.

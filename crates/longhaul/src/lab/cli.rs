@@ -1,5 +1,6 @@
 //! Options of `longhaul lab`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -63,6 +64,23 @@ pub(crate) enum VirtualCommand {
     Remove,
 }
 
+/// Numbers of points of a sweep.
+#[derive(Debug, Clone)]
+pub(crate) struct PointList(pub(crate) Vec<RangeInclusive<u32>>);
+
+/// Reads numbers and ranges that commas separate: `0,3-5`.
+fn point_list(text: &str) -> Result<PointList, String> {
+    let number = |part: &str| part.trim().parse::<u32>().map_err(|_| format!("`{part}` is not a number of a point"));
+    let range = |part: &str| match part.split_once('-') {
+        None => number(part).map(|n| n..=n),
+        Some((first, last)) => {
+            let range = number(first)?..=number(last)?;
+            if range.is_empty() { Err(format!("`{part}` ends before it starts")) } else { Ok(range) }
+        }
+    };
+    text.split(',').map(range).collect::<Result<_, _>>().map(PointList)
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul lab run scenarios/bufferbloat.toml --variant short --set duration=20s\n\
     DIR receives report.html, records.jsonl, experiment.toml, and run-N/ with logs, captures and the flows' records.\n\
@@ -81,6 +99,9 @@ pub(crate) struct RunOptions {
     /// Number of runs of each sweep point, each with its own seed [default: that of the file, else 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: Option<u32>,
+    /// Run only these points of the sweep, such as 0,3-5, in the order of --dry-run.
+    #[arg(long, value_name = "LIST", value_parser = point_list)]
+    pub(crate) points: Option<PointList>,
     /// Maximum number of attempts at a run until one is valid; all are recorded, and means use the valid ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) attempts: u32,

@@ -1,5 +1,6 @@
 //! `longhaul lab run`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use report::lab::{LabProgress, LabText};
 use results::lab::{LabEngine, LabRecord, Verdict};
 use scenario::Experiment;
 
-use super::cli::RunOptions;
+use super::cli::{PointList, RunOptions};
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
 use crate::input::read_text;
 use crate::output::{CLEAR_LINE, is_terminal, json_line, print_message, read_lab, write_lab_page};
@@ -22,6 +23,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         plan::show(&experiment, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let points = options.points.as_ref().map(|list| selected(list, experiment.scenarios.len())).transpose()?;
     let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
     let directory = options.out.clone().unwrap_or_else(|| lab::default_directory(name));
     if options.is_virtual {
@@ -48,6 +50,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         engine: engine(options.is_simulated, virtual_time::is_guest()),
         workers: options.workers.map(usize::from),
         attempts: options.attempts,
+        points,
     };
     let mut sink = Sink::new(&records)?;
     let mut observe = |record: &LabRecord| sink.take(record);
@@ -64,6 +67,19 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     print_message(&format!("report: {}\nrecords: {}", page?.display(), records.display()));
     let valid = summary.verdict == Verdict::Valid;
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE_RESULT) })
+}
+
+/// The numbers of a list, all of them below the number of points.
+fn selected(list: &PointList, count: usize) -> anyhow::Result<BTreeSet<u32>> {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    if let Some(range) = list.0.iter().find(|range| *range.end() >= count) {
+        bail!(
+            "--points: there is no point {}; the experiment has the points 0 to {}",
+            range.end(),
+            count.saturating_sub(1)
+        );
+    }
+    Ok(list.0.iter().cloned().flatten().collect())
 }
 
 const fn engine(is_simulated: bool, is_guest: bool) -> LabEngine {

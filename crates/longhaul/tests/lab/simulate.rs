@@ -79,6 +79,28 @@ fn records_do_not_depend_on_the_number_of_threads() {
     }
 }
 
+/// A point alone has the records that it has in the whole sweep, so that a sweep can be split among machines.
+#[test]
+fn points_can_run_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let toml = file(directory.path(), SWEEP);
+    assert_eq!(status(&simulate(directory.path(), &toml, "all", &[])).0, Some(0));
+    assert_eq!(status(&simulate(directory.path(), &toml, "part", &["--points", "1-2"])).0, Some(0));
+    let of_run = |lines: &[String], run: u32| -> Vec<String> {
+        let marks = [format!("\"run\":{run},"), "\"record\":\"summary\"".to_owned()];
+        lines.iter().filter(|l| l.contains(&marks[0]) && !l.contains(&marks[1])).cloned().collect()
+    };
+    let (all, part) = (records(directory.path(), "all"), records(directory.path(), "part"));
+    // Four points and two repetitions: points 1 and 2 are the runs 1, 2, 5 and 6.
+    for run in [1, 2, 5, 6] {
+        let expected = of_run(&all, run);
+        assert!(expected.len() > 10 && expected == of_run(&part, run), "run {run}");
+    }
+    assert!(of_run(&part, 0).is_empty() && of_run(&part, 3).is_empty());
+    let (code, error) = status(&simulate(directory.path(), &toml, "none", &["--points", "2,4"]));
+    assert!(code == Some(2) && error.contains("no point 4") && error.contains("0 to 3"), "{code:?} {error}");
+}
+
 /// Every experiment file of the project runs, or is refused with the line that the simulator cannot follow.
 #[test]
 fn every_experiment_runs_or_is_refused_with_a_line() {
