@@ -146,8 +146,8 @@ pub fn write_agreement(
         }
         let mut table = Columns::new(group.iter().map(|c| metric_name(&c.metric)), NAME_WIDTH_MAX);
         table.text("", "verdict", group.iter().map(|c| Some(c.agreement.name().to_owned())));
-        table.number("", "difference", group.iter().map(|c| Some(difference(c))));
-        table.number("", "tolerance", group.iter().map(|c| Some(tolerance(c))));
+        table.number("", "change", group.iter().map(|c| Some(difference(c))));
+        table.number("", "limit", group.iter().map(|c| Some(tolerance(c))));
         table.number("", "reference", group.iter().map(|c| Some(spread(&c.metric, &c.reference))));
         table.number("", "compared", group.iter().map(|c| Some(spread(&c.metric, &c.compared))));
         table.write(&mut sheet)?;
