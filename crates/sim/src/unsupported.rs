@@ -1,6 +1,7 @@
 //! Parts of an experiment that a simulated run cannot follow.
 
-use scenario::{Scenario, Transport};
+use link::{Capacity, Settings};
+use scenario::{Scenario, Transport, link_wire};
 
 use crate::controls;
 use crate::sysctls;
@@ -37,6 +38,15 @@ pub fn unsupported(scenario: &Scenario) -> Vec<Unsupported> {
             add(key, format!("the simulator does not have the congestion control {name}; it has {known}"));
         }
     }
+    let ends = scenario.flows.iter().filter(|f| f.transport == Transport::Tcp);
+    let ends = ends.map(|f| (format!("flows.{}", f.name), f.from, f.to));
+    for (key, from, to) in ends.chain(scenario.mice.iter().map(|m| (format!("mice.{}", m.name), m.from, m.to))) {
+        if takes_no_time(scenario, from, to) && takes_no_time(scenario, to, from) {
+            let reason = "a round trip takes no time, so that TCP would send without end at one moment; \
+                          give a link of the path a delay or a rate";
+            add(key, reason.to_owned());
+        }
+    }
     if scenario.overlay.is_some() {
         add("overlay".to_owned(), "the simulator has no overlay".to_owned());
     }
@@ -50,4 +60,15 @@ pub fn unsupported(scenario: &Scenario) -> Vec<Unsupported> {
     }
     all.dedup();
     all
+}
+
+/// Whether packets from one node to another may arrive at the moment of sending, at the start or after a change.
+fn takes_no_time(scenario: &Scenario, from: usize, to: usize) -> bool {
+    let at_once = |s: &Settings| s.delay.is_zero() && s.capacity == Capacity::Unlimited;
+    let wires = scenario.wires();
+    let path = scenario.path_wires(from, to).unwrap_or_default();
+    path.into_iter().all(|wire| {
+        let changes = scenario.schedule.iter().filter(|c| link_wire(c.link, c.direction) == wire);
+        at_once(&wires[wire].settings) || changes.map(|c| &c.settings).any(at_once)
+    })
 }

@@ -92,11 +92,25 @@ fn a_seed_determines_a_run() {
 
 #[test]
 fn a_part_that_the_simulator_does_not_have_is_named() {
-    let text = "duration = \"2s\"\nnodes = [\"b\"]\n[nodes.a]\nsysctl = { \"net.ipv4.tcp_ecn\" = 1 }\n[links.l]\nbetween = [\"a\", \"b\"]\n\
+    let text = "duration = \"2s\"\nnodes = [\"b\"]\n[nodes.a]\nsysctl = { \"net.ipv4.tcp_ecn\" = 1 }\n[links.l]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
                 [flows.f]\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"bbr\"\n[programs.p]\nnode = \"a\"\ncommand = \"true\"\n";
     let text = text.replace("nodes = [\"b\"]\n[nodes.a]", "[nodes.b]\n[nodes.a]");
     let missing = sim::World::new(&read(&text), 1).unwrap_err();
     let keys: Vec<&str> = missing.iter().map(|m| m.key.as_str()).collect();
     assert_eq!(keys, ["nodes.a.sysctl.\"net.ipv4.tcp_ecn\"", "flows.f", "programs.p"]);
     assert!(missing[1].reason.contains("bbr"), "{}", missing[1]);
+}
+
+/// A path without any delay would let TCP send without end at one moment.
+#[test]
+fn a_path_without_delay_is_refused() {
+    let path = "duration = \"2s\"\nnodes = [\"a\", \"b\"]\n[links.l]\nbetween = [\"a\", \"b\"]\n\
+                [flows.f]\nfrom = \"a\"\nto = \"b\"\n";
+    let delayed = path.replace("[flows.f]", "delay = \"1ms\"\n[flows.f]");
+    let schedule = "[[schedule]]\nat = \"10ms\"\nlink = \"l\"\ndelay = \"0ms\"\n";
+    for text in [path.to_owned(), format!("{delayed}{schedule}")] {
+        let missing = sim::World::new(&read(&text), 1).unwrap_err();
+        assert!(missing[0].key == "flows.f" && missing[0].reason.contains("delay or a rate"), "{missing:?}");
+    }
+    assert!(sim::World::new(&read(&delayed), 1).is_ok());
 }
