@@ -46,6 +46,11 @@ impl Options {
     pub(crate) fn includes(&self, point: u32) -> bool {
         self.points.as_ref().is_none_or(|points| points.contains(&point))
     }
+
+    /// The points that are to run, with their numbers.
+    fn points_of<'a>(&'a self, experiment: &'a Experiment) -> impl Iterator<Item = (u32, &'a Scenario)> {
+        (0..).zip(&experiment.scenarios).filter(|(point, _)| self.includes(*point))
+    }
 }
 
 /// Makes all runs. Calls `observe` with each record as soon as it exists, including the last one, a
@@ -68,8 +73,7 @@ pub fn run_experiment(
     let controls = Controls::load(&experiment.scenarios)?;
     let mut done: Vec<Done> = Vec::new();
     'all: for repetition in 0..first.repeat {
-        let points = (0_u32..).zip(&experiment.scenarios).filter(|(point, _)| options.includes(*point));
-        for (point, scenario) in points {
+        for (point, scenario) in options.points_of(experiment) {
             for attempt in 0..options.attempts {
                 if interrupted() > 0 {
                     break 'all;
@@ -123,7 +127,7 @@ pub(crate) fn head(experiment: &Experiment, first: &Scenario, options: &Options)
         start_utc_s: now_utc_s(),
         seed: first.seed,
         repetitions: first.repeat,
-        points: (0_u32..).zip(&experiment.scenarios).filter(|(point, _)| options.includes(*point)).count() as u32,
+        points: options.points_of(experiment).count() as u32,
         overrides: key_values(&options.overrides),
         privilege: options.privilege.clone(),
         engine: options.engine,

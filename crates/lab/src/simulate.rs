@@ -2,8 +2,10 @@
 
 mod run;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,8 +18,8 @@ use crate::summary::{Done, summary};
 
 /// Interval at which the records of a run are awaited before the next check for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Records of a run that wait while those of an earlier run are written. A thread that is ahead of them waits.
-const WAITING_RECORDS_MAX: usize = 100_000;
+/// Number of runs for each thread that may be ahead of the one whose records are written: their records are in memory.
+const RUNS_AHEAD: usize = 4;
 
 /// One run of an experiment.
 #[derive(Clone, Copy)]
@@ -33,6 +35,9 @@ impl Task<'_> {
         self.scenario.seed.wrapping_add(u64::from(self.repetition))
     }
 }
+
+/// A task, and where the thread that takes it reports.
+type Job<'a> = (Task<'a>, Sender<Message>);
 
 /// What a thread reports of a run.
 enum Message {
@@ -73,21 +78,21 @@ pub fn run_simulated(
     observe(&LabRecord::Experiment(head(experiment, first, options)));
     let tasks = tasks(experiment, options, first.repeat);
     let stop = AtomicBool::new(false);
-    let next = AtomicUsize::new(0);
-    let (senders, receivers): (Vec<_>, Vec<_>) = tasks.iter().map(|_| mpsc::sync_channel(WAITING_RECORDS_MAX)).unzip();
+    let threads = jobs.clamp(1, tasks.len().max(1));
+    let (give, take) = mpsc::channel();
+    let queue = Mutex::new(take);
     let done = thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, tasks.len().max(1)) {
-            scope.spawn(|| work(&tasks, &senders, &next, &stop));
+        for _ in 0..threads {
+            scope.spawn(|| work(&queue, &stop));
         }
         let mut watch = || {
             if interrupted() > 0 {
                 stop.store(true, Ordering::Relaxed);
             }
         };
-        let done = collect(&tasks, &receivers, &stop, &mut watch, observe);
-        // Threads that are ahead end soon: their receivers are gone.
+        let done = collect(&tasks, give, threads * RUNS_AHEAD, (&stop, &mut watch), observe);
+        // Runs that are ahead end soon: their receivers are gone.
         stop.store(true, Ordering::Relaxed);
-        drop(receivers);
         done
     })?;
     let last = summary(&done, interrupted() > 0);
@@ -103,15 +108,15 @@ fn tasks<'a>(experiment: &'a Experiment, options: &Options, repeat: u32) -> Vec<
 }
 
 /// Takes tasks until none is left.
-fn work(tasks: &[Task<'_>], senders: &[SyncSender<Message>], next: &AtomicUsize, stop: &AtomicBool) {
+fn work(queue: &Mutex<Receiver<Job<'_>>>, stop: &AtomicBool) {
+    let interrupted = || usize::from(stop.load(Ordering::Relaxed));
     loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let (Some(task), Some(sender)) = (tasks.get(number), senders.get(number)) else { return };
-        let interrupted = || usize::from(stop.load(Ordering::Relaxed));
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((task, sender)) = job else { return };
         if interrupted() > 0 {
-            return;
+            continue;
         }
-        // A record without a receiver is of a run that ends unused after an interrupt.
+        // After an interrupt the records of later runs have no receiver.
         let mut observe = |record: &LabRecord| {
             let _ = sender.send(Message::Record(Box::new(record.clone())));
         };
@@ -120,40 +125,62 @@ fn work(tasks: &[Task<'_>], senders: &[SyncSender<Message>], next: &AtomicUsize,
     }
 }
 
-/// Passes on the records of all runs in their order, until all have ended or the user interrupts.
-fn collect(
-    tasks: &[Task<'_>],
-    receivers: &[Receiver<Message>],
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(),
+/// Gives the tasks to the threads, at most `ahead` at a time, and passes on the records of all runs in order, until
+/// all have ended or the user interrupts.
+fn collect<'a>(
+    tasks: &[Task<'a>],
+    give: Sender<Job<'a>>,
+    ahead: usize,
+    (stop, watch): (&AtomicBool, &mut dyn FnMut()),
     observe: &mut dyn FnMut(&LabRecord),
 ) -> Result<Vec<Done>, LabError> {
-    let mut done = Vec::new();
-    for (task, receiver) in tasks.iter().zip(receivers) {
-        let place = [task.run, task.point, task.repetition, 0];
-        let description = describe_run(task.scenario, place, task.seed(), None);
-        let (values, duration) = (description.values.clone(), description.duration_s);
-        let mut is_described = false;
-        loop {
-            watch();
-            let message = match receiver.recv_timeout(POLL_INTERVAL) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) && !is_described => return Ok(done),
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return Ok(done),
-            };
-            if !std::mem::replace(&mut is_described, true) {
-                observe(&LabRecord::Run(description.clone()));
-            }
-            match message {
-                Message::Record(record) => observe(&record),
-                Message::End(end) => {
-                    let (point, repetition) = (task.point, task.repetition);
-                    done.push(Done { point, repetition, values, follows: None, duration, end: (*end)? });
-                    break;
-                }
-            }
+    let (mut done, mut receivers) = (Vec::new(), VecDeque::new());
+    let mut waiting = tasks.iter();
+    for task in tasks {
+        while receivers.len() < ahead
+            && let Some(next) = waiting.next()
+        {
+            let (sender, receiver) = mpsc::channel();
+            receivers.push_back(receiver);
+            // The threads wait for tasks until `give` is dropped.
+            let _ = give.send((*next, sender));
+        }
+        let Some(receiver) = receivers.pop_front() else { break };
+        match collect_run(task, &receiver, (stop, watch), observe)? {
+            Some(run) => done.push(run),
+            None => break,
         }
     }
     Ok(done)
+}
+
+/// Passes on the records of one run; `None` if the user interrupted before it started.
+fn collect_run(
+    task: &Task<'_>,
+    receiver: &Receiver<Message>,
+    (stop, watch): (&AtomicBool, &mut dyn FnMut()),
+    observe: &mut dyn FnMut(&LabRecord),
+) -> Result<Option<Done>, LabError> {
+    let (point, repetition) = (task.point, task.repetition);
+    let description = describe_run(task.scenario, [task.run, point, repetition, 0], task.seed(), None);
+    let (values, duration) = (description.values.clone(), description.duration_s);
+    let mut description = Some(description);
+    loop {
+        watch();
+        let message = match receiver.recv_timeout(POLL_INTERVAL) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) if description.is_some() && stop.load(Ordering::Relaxed) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        };
+        if let Some(description) = description.take() {
+            observe(&LabRecord::Run(description));
+        }
+        match message {
+            Message::Record(record) => observe(&record),
+            Message::End(end) => {
+                return Ok(Some(Done { point, repetition, values, follows: None, duration, end: (*end)? }));
+            }
+        }
+    }
 }
