@@ -59,14 +59,14 @@ impl Connection {
 
     /// Slow start by the number of acknowledged packets (RFC 5681, 3.1; RFC 3465). Returns the packets beyond the
     /// threshold.
-    pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
+    pub fn slow_start(&mut self, acked: u32) -> u32 {
         let used = acked.min(self.threshold.saturating_sub(self.window));
         self.window = (self.window + used).min(self.clamp);
         acked - used
     }
 
     /// Window to restore after a spurious reduction (tcp_reno_undo_cwnd).
-    pub(crate) fn before_reduction(&self) -> u32 {
+    pub fn before_reduction(&self) -> u32 {
         self.window.max(self.prior_window)
     }
 }

@@ -5,7 +5,6 @@ mod hystart;
 
 use congestion::{Ack, Connection, Fast, FastSettings, Htcp, HtcpSettings, WINDOW_PACKETS_MIN};
 pub use cubic::{Cubic, CubicSettings};
-pub use hystart::HystartSettings;
 
 use crate::state::State;
 use crate::ticks::Ticks;
@@ -118,7 +117,7 @@ impl Control {
     /// Window after a spurious reduction (`undo_cwnd`).
     pub(crate) fn undo(&mut self, c: &Connection) -> u32 {
         match self {
-            Self::Reno | Self::Cubic(_) => c.window.max(c.prior_window),
+            Self::Reno | Self::Cubic(_) => c.before_reduction(),
             Self::Fast(_, fast) => fast.undo(c),
             Self::Htcp(_, htcp) => htcp.undo(c),
         }
@@ -130,7 +129,7 @@ fn reno_avoid(c: &mut Connection, acked: u32) {
     if !c.limited {
         return;
     }
-    let rest = if in_slow_start(c) { slow_start(c, acked) } else { acked };
+    let rest = if in_slow_start(c) { c.slow_start(acked) } else { acked };
     if rest > 0 {
         increase(c, c.window, rest);
     }
@@ -138,14 +137,6 @@ fn reno_avoid(c: &mut Connection, acked: u32) {
 
 pub(crate) const fn in_slow_start(c: &Connection) -> bool {
     c.window < c.threshold
-}
-
-/// Slow start by the number of acknowledged packets (RFC 3465). Returns those beyond the threshold (tcp_slow_start).
-pub(crate) fn slow_start(c: &mut Connection, acked: u32) -> u32 {
-    let window = c.window.saturating_add(acked).min(c.threshold);
-    let rest = acked - window.saturating_sub(c.window).min(acked);
-    c.window = window.min(c.clamp);
-    rest
 }
 
 /// Increases the window by one packet for each `per` acknowledged packets (tcp_cong_avoid_ai).

@@ -17,7 +17,7 @@
 //!
 //! let (start, one_way) = (Instant::ZERO, Duration::from_millis(10));
 //! let mut sender = Sender::new(start, SenderConfig::default(), Control::reno());
-//! let mut receiver = Receiver::new(start, ReceiverConfig::default());
+//! let mut receiver = Receiver::new(ReceiverConfig::default());
 //! sender.write(start, 1_000_000);
 //! // The initial window is 10 segments (RFC 6928); one packet has at most half of the window.
 //! let first = sender.poll_transmit(start).unwrap();
@@ -41,7 +41,7 @@ mod state;
 mod ticks;
 
 pub use config::{ReceiverConfig, SenderConfig};
-pub use control::{Control, Cubic, CubicSettings, HystartSettings};
+pub use control::{Control, Cubic, CubicSettings};
 pub use receiver::Receiver;
 pub use segment::{Ack, SackBlocks, Segments, SeqRange};
 pub use sender::{Info, Sender};

@@ -1,6 +1,6 @@
 //! The receive window: fixed, or grown with the data that the application reads.
 
-/// Initial share of the window that data must fill in a round trip before it grows: twice the bytes of a round trip.
+/// The window grows to twice the bytes of a round trip (tcp_rcv_space_adjust).
 const GROWTH: u64 = 2;
 
 /// Receive window with dynamic right-sizing (tcp_rcv_space_adjust).

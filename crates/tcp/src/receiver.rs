@@ -53,8 +53,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates the receiver of a connection that was established at `now`.
-    pub fn new(_now: Instant, config: ReceiverConfig) -> Self {
+    /// Creates the receiver of an established connection.
+    pub fn new(config: ReceiverConfig) -> Self {
         let window = ReceiveWindow::new(config.window, config.window_max);
         Self {
             ticks: Ticks::new(config.tick),

@@ -3,12 +3,14 @@
 
 use congestion::{Ack, Connection, WINDOW_PACKETS_MIN};
 
-use super::hystart::{Hystart, HystartSettings};
-use super::{RoundState, in_slow_start, increase, slow_start};
+use super::hystart::Hystart;
+use super::{RoundState, in_slow_start, increase};
 use crate::ticks::Ticks;
 
 /// Unit of beta: 1/1024 (BICTCP_BETA_SCALE).
 const BETA_ONE: u64 = 1024;
+/// Multiplicative decrease: 0.7 (RFC 9438, 4.6).
+const BETA: u64 = 717;
 /// Fractional bits of a second in the cubic function (BICTCP_HZ).
 const TIME_BITS: u32 = 10;
 /// Factor of the cubic function in 1/1024: C = 0.4 (`bic_scale` x 10).
@@ -18,23 +20,19 @@ const IGNORED_US: u64 = 1_000_000;
 /// Maximum growth before the first loss: one packet for each 20 acknowledged.
 const COUNT_MAX_INITIAL: u64 = 20;
 
-/// Parameters of CUBIC.
+/// Parameters of CUBIC; the others are constants, as in Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CubicSettings {
-    /// Multiplicative decrease in 1/1024 (RFC 9438, 4.6: 0.7).
-    pub beta: u32,
-    /// Whether a flow that lost at a smaller window than before releases bandwidth (RFC 9438, 4.7).
-    pub fast_convergence: bool,
     /// Whether the window grows at least as that of Reno (RFC 9438, 4.3).
     pub reno_friendly: bool,
-    /// End of slow start before a loss; `None`: slow start ends with a loss.
-    pub hystart: Option<HystartSettings>,
+    /// Whether HyStart ends slow start before a loss.
+    pub hystart: bool,
 }
 
 impl Default for CubicSettings {
     /// Defaults of Linux.
     fn default() -> Self {
-        Self { beta: 717, fast_convergence: true, reno_friendly: true, hystart: Some(HystartSettings::default()) }
+        Self { reno_friendly: true, hystart: true }
     }
 }
 
@@ -97,10 +95,10 @@ impl Cubic {
         if self.lowest_us == 0 || rtt_us < self.lowest_us {
             self.lowest_us = rtt_us;
         }
-        let Some(settings) = self.settings.hystart else { return };
-        if !self.hystart.has_ended()
+        if self.settings.hystart
+            && !self.hystart.has_ended()
             && in_slow_start(c)
-            && self.hystart.update(settings, (c.now_us, rtt_us, self.lowest_us), c.window, round)
+            && self.hystart.update((c.now_us, rtt_us, self.lowest_us), c.window, round)
         {
             c.threshold = c.window;
         }
@@ -110,7 +108,7 @@ impl Cubic {
         if !c.limited {
             return;
         }
-        let acked = if in_slow_start(c) { slow_start(c, acked) } else { acked };
+        let acked = if in_slow_start(c) { c.slow_start(acked) } else { acked };
         if acked > 0 {
             self.update(c, acked, ticks);
             increase(c, u32::try_from(self.count).unwrap_or(u32::MAX), acked);
@@ -118,13 +116,14 @@ impl Cubic {
     }
 
     pub(crate) fn after_loss(&mut self, c: &Connection) -> u32 {
-        let (window, beta) = (u64::from(c.window), u64::from(self.settings.beta));
+        let window = u64::from(c.window);
         self.epoch = 0;
-        self.last_max = match window < self.last_max && self.settings.fast_convergence {
-            true => window * (BETA_ONE + beta) / (2 * BETA_ONE),
+        // A flow that lost at a smaller window than before releases bandwidth (RFC 9438, 4.7).
+        self.last_max = match window < self.last_max {
+            true => window * (BETA_ONE + BETA) / (2 * BETA_ONE),
             false => window,
         };
-        ((window * beta / BETA_ONE) as u32).max(WINDOW_PACKETS_MIN)
+        ((window * BETA / BETA_ONE) as u32).max(WINDOW_PACKETS_MIN)
     }
 
     /// Moves the epoch by the idle time, so that the window does not grow without acknowledgements.
@@ -187,8 +186,7 @@ impl Cubic {
 
     /// The window of Reno with CUBIC's beta: one packet for each 8 (1 + beta) / 3 (1 - beta) / 8 windows.
     fn follow_reno(&mut self, window: u64) {
-        let beta = u64::from(self.settings.beta);
-        let scale = 8 * (BETA_ONE + beta) / 3 / (BETA_ONE - beta).max(1);
+        let scale = 8 * (BETA_ONE + BETA) / 3 / (BETA_ONE - BETA);
         let step = ((window * scale) >> 3).max(1);
         // The kernel subtracts in a loop while more than a step remains.
         let steps = self.acked.saturating_sub(1) / step;
@@ -235,7 +233,7 @@ mod tests {
     #[test]
     fn the_window_follows_the_cubic_function() {
         let ticks = Ticks::new(units::Duration::from_millis(4));
-        let mut cubic = Cubic::new(CubicSettings { reno_friendly: false, hystart: None, ..CubicSettings::default() });
+        let mut cubic = Cubic::new(CubicSettings { reno_friendly: false, hystart: false });
         let mut c = Connection { window: 1000, threshold: 10, now_us: 1_000_000, ..Connection::new() };
         c.window = cubic.after_loss(&c);
         assert_eq!(c.window, 700);

@@ -15,21 +15,6 @@ const INCREASE_US_MAX: u64 = 16_000;
 /// Maximum payload of an offloaded packet in bytes.
 const OFFLOAD_BYTES: u64 = 65_536;
 
-/// Parameters of HyStart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HystartSettings {
-    /// Whether a train of acknowledgements that lasts for half of the minimum round trip ends slow start.
-    pub detects_trains: bool,
-    /// Whether an increase of the delay ends slow start.
-    pub detects_delay: bool,
-}
-
-impl Default for HystartSettings {
-    fn default() -> Self {
-        Self { detects_trains: true, detects_delay: true }
-    }
-}
-
 /// State of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Hystart {
@@ -52,7 +37,6 @@ impl Hystart {
     /// Returns whether slow start ends.
     pub(crate) fn update(
         &mut self,
-        settings: HystartSettings,
         (now_us, rtt_us, lowest_us): (u64, u64, u64),
         window: u32,
         round: &RoundState,
@@ -64,18 +48,16 @@ impl Hystart {
         if window < WINDOW_PACKETS_MIN {
             return false;
         }
-        if settings.detects_trains && now_us.saturating_sub(self.latest_us) <= GAP_US_MAX {
+        if now_us.saturating_sub(self.latest_us) <= GAP_US_MAX {
             self.latest_us = now_us;
             self.found |= now_us.saturating_sub(self.start_us) > train_threshold(lowest_us, round);
         }
-        if settings.detects_delay {
-            self.minimum_us = self.minimum_us.min(rtt_us);
-            if self.samples < SAMPLES_MIN {
-                self.samples += 1;
-            } else {
-                let increase = (lowest_us >> 3).clamp(INCREASE_US_MIN, INCREASE_US_MAX);
-                self.found |= self.minimum_us > lowest_us.saturating_add(increase);
-            }
+        self.minimum_us = self.minimum_us.min(rtt_us);
+        if self.samples < SAMPLES_MIN {
+            self.samples += 1;
+        } else {
+            let increase = (lowest_us >> 3).clamp(INCREASE_US_MIN, INCREASE_US_MAX);
+            self.found |= self.minimum_us > lowest_us.saturating_add(increase);
         }
         self.found
     }

@@ -181,7 +181,7 @@ impl Sender {
         self.examines_timeout = is_new || self.timeouts_in_row > 0;
     }
 
-    /// Marks all segments as lost except those sent so recently that an answer may be on the way
+    /// Marks all segments as lost except those sent so recently that an answer may be in flight
     /// (tcp_timeout_mark_lost).
     fn mark_timeout_losses(&mut self) {
         let (now_us, first) = (self.connection.now_us, self.acknowledged_start());

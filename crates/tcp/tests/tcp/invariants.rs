@@ -63,7 +63,7 @@ proptest! {
         all in prop::collection::vec((range(), 0..50_u64), 1..100),
     ) {
         let mut now = Instant::ZERO;
-        let mut receiver = Receiver::new(now, ReceiverConfig::default());
+        let mut receiver = Receiver::new(ReceiverConfig::default());
         let mut arrived = vec![false; 220_001];
         for (range, wait_ms) in all {
             now = now + Duration::from_millis(wait_ms);

@@ -38,7 +38,7 @@ impl Pipe {
         Self {
             now: start,
             sender,
-            receiver: Receiver::new(start, receiver_config(rtt)),
+            receiver: Receiver::new(receiver_config(rtt)),
             data: Direction::new(start, seed, settings),
             acks: Direction::new(start, seed, back),
             resent: 0,
