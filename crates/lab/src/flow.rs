@@ -11,7 +11,7 @@ use results::{BufferGrant, Completion, EndRecord, IntervalRecord, Record, Role, 
 use scenario::{Extent, Flow, Scenario, Transport};
 use units::{Bytes, Instant};
 
-use crate::path_parameters::{overlay_delay, path_delay};
+use crate::path_parameters::overlay_delay;
 use crate::traffic::received;
 
 /// Port of the servers in the nodes.
@@ -40,7 +40,7 @@ pub(crate) fn round_trip(scenario: &Scenario, flow: &Flow) -> Duration {
     let overlay = scenario.overlay.as_ref().filter(|_| flow.overlay);
     let delay = |from, to| match overlay {
         Some(overlay) => overlay_delay(scenario, overlay, from, to),
-        None => path_delay(scenario, from, to),
+        None => scenario.path_delay(from, to),
     };
     delay(flow.from, flow.to).unwrap_or_default() + delay(flow.to, flow.from).unwrap_or_default()
 }

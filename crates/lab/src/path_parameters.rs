@@ -10,11 +10,6 @@ use units::{Bytes, Rate};
 /// IP and TCP headers with timestamps (RFC 7323 appendix A).
 pub(crate) const HEADER_BYTES: u32 = 52;
 
-/// Sum of the propagation delays from one node to another along the routes; `None` if there is no route.
-pub(crate) fn path_delay(scenario: &Scenario, from: usize, to: usize) -> Option<Duration> {
-    Some(scenario.path_segments(from, to)?.iter().map(|s| s.settings.delay).sum())
-}
-
 /// Maximum number of links of a path over the overlay: three relays.
 const LINKS_MAX: usize = 4;
 
@@ -25,7 +20,7 @@ pub(crate) fn overlay_delay(scenario: &Scenario, overlay: &Overlay, from: usize,
     for _ in 0..LINKS_MAX {
         let onward = |next: usize| {
             let linked = known.iter().filter(|(member, _)| overlay.is_linked(*member, next));
-            let delays = linked.filter_map(|(member, delay)| Some(*delay + path_delay(scenario, *member, next)?));
+            let delays = linked.filter_map(|(member, delay)| Some(*delay + scenario.path_delay(*member, next)?));
             let stayed = known.iter().filter(|(member, _)| *member == next).map(|(_, delay)| *delay);
             delays.chain(stayed).min().map(|delay| (next, delay))
         };
@@ -54,7 +49,7 @@ pub(crate) fn path_parameters(scenario: &Scenario, from: usize, to: usize) -> Op
     Some(PathParameters {
         mss: Bytes::new(u64::from(mtu.saturating_sub(HEADER_BYTES))),
         wire: slowest.map_or(Bytes::ZERO, |(wire, _)| wire),
-        round_trip: path_delay(scenario, from, to)? + path_delay(scenario, to, from)?,
+        round_trip: scenario.path_delay(from, to)? + scenario.path_delay(to, from)?,
         rate: slowest.map(|(_, rate)| rate),
     })
 }

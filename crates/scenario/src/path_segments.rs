@@ -1,5 +1,7 @@
 //! The path of packets through a network, segment by segment.
 
+use std::time::Duration;
+
 use link::Settings;
 
 use crate::model::{Lan, Link, Medium, Node, Scenario};
@@ -19,6 +21,11 @@ impl Scenario {
     /// The segments of the path from one node to another along the routes; `None` if there is no route.
     pub fn path_segments(&self, from: usize, to: usize) -> Option<Vec<PathSegment<'_>>> {
         path_segments((&self.nodes, &self.links, &self.lans), from, to)
+    }
+
+    /// Sum of the propagation delays from one node to another along the routes; `None` if there is no route.
+    pub fn path_delay(&self, from: usize, to: usize) -> Option<Duration> {
+        Some(self.path_segments(from, to)?.iter().map(|s| s.settings.delay).sum())
     }
 }
 

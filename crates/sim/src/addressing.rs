@@ -56,9 +56,7 @@ impl Paths {
 
 /// Sum of the propagation delays there and back.
 pub(crate) fn round_trip(scenario: &Scenario, from: usize, to: usize) -> Duration {
-    let one_way = |from, to| {
-        scenario.path_segments(from, to).map_or(Duration::ZERO, |s| s.iter().map(|s| s.settings.delay).sum())
-    };
+    let one_way = |from, to| scenario.path_delay(from, to).unwrap_or_default();
     one_way(from, to) + one_way(to, from)
 }
 

@@ -97,7 +97,7 @@ impl Connection {
     pub(crate) fn new(now: Instant, settings: Settings, control: Control, supply: Supply, address: (u32, u32)) -> Self {
         let mut sender = Sender::new(now, settings.sender.clone(), control);
         sender.handle_handshake(now, settings.rtt);
-        let receiver = Receiver::new(now, settings.receiver.clone());
+        let receiver = Receiver::new(settings.receiver.clone());
         let amount = match supply {
             Supply::Bytes(bytes) => Some(bytes),
             Supply::Until(_) => None,

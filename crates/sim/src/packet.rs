@@ -1,7 +1,7 @@
 use link::{Delivery, Train};
 use tcp::{Ack, Segments};
 
-/// A packet, or a train of segments, on its way.
+/// A packet, or a train of segments, in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     /// Index of the path.

@@ -34,7 +34,7 @@ pub struct FlowState {
     pub mss: Option<u32>,
     /// Time since the start of the run at which the last byte of a fixed amount arrived; UDP: `None`.
     pub arrived: Option<Duration>,
-    /// Whether the flow has stopped and nothing of it is on the way; UDP: whether it has stopped.
+    /// Whether the flow has stopped and nothing of it is in flight; UDP: whether it has stopped.
     pub is_drained: bool,
 }
 
@@ -47,12 +47,6 @@ pub struct Counters {
     pub hops: u64,
     /// Maximum number of entries in the event set.
     pub events_max: usize,
-}
-
-/// One wire.
-#[derive(Debug)]
-struct Wire {
-    direction: Direction<Packet>,
 }
 
 /// Use of a connection's slot.
@@ -83,7 +77,7 @@ pub struct World {
     scenario: Scenario,
     now: Instant,
     events: Events,
-    wires: Vec<Wire>,
+    wires: Vec<Direction<Packet>>,
     paths: Paths,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -108,7 +102,7 @@ impl World {
             return Err(missing);
         }
         let start = Instant::ZERO;
-        let wire = |w: scenario::Wire| Wire { direction: Direction::new(start, w.seed(seed), w.settings) };
+        let wire = |w: scenario::Wire| Direction::new(start, w.seed(seed), w.settings);
         let changes = scenario.schedule.iter();
         let changes = changes.map(|c| (start + c.at, link_wire(c.link, c.direction), c.settings.clone()));
         let mut world = Self {
@@ -169,12 +163,12 @@ impl World {
     /// Tallies of all wires since the last call, in the order of [`Scenario::wires`].
     pub fn take_tallies(&mut self) -> Vec<Tally> {
         let now = self.now;
-        self.wires.iter_mut().map(|w| w.direction.take_tally(now)).collect()
+        self.wires.iter_mut().map(|w| w.take_tally(now)).collect()
     }
 
     /// Bytes of all packets in the links.
     pub fn held_bytes(&self) -> u64 {
-        self.wires.iter().map(|w| w.direction.held_bytes()).sum()
+        self.wires.iter().map(|w| w.held_bytes()).sum()
     }
 
     /// State of a flow now.
@@ -261,7 +255,7 @@ impl World {
 
     fn change_link(&mut self) {
         while let Some((_, wire, settings)) = self.schedule.pop_front_if(|(at, ..)| *at <= self.now) {
-            self.wires[wire].direction.change(self.now, settings);
+            self.wires[wire].change(self.now, settings);
             self.schedule_wire(wire as u32);
         }
         self.schedule_change();
@@ -372,13 +366,13 @@ impl World {
     /// Passes a train to the wire at its position, or to its receiver at the end of the path.
     fn offer(&mut self, train: Train<Packet>) {
         let Some(wire) = self.paths.wire(train.payload.path, train.payload.hop) else { return };
-        self.wires[wire as usize].direction.offer(self.now, train);
+        self.wires[wire as usize].offer(self.now, train);
         self.schedule_wire(wire);
     }
 
     /// Takes the deliveries of a wire that are due.
     fn deliver(&mut self, index: u32) {
-        while let Some(delivery) = self.wires[index as usize].direction.poll(self.now) {
+        while let Some(delivery) = self.wires[index as usize].poll(self.now) {
             self.counters.hops += u64::from(delivery.count);
             let (mut packet, count, full, last) = Packet::delivered(delivery);
             packet.hop += 1;
@@ -460,7 +454,7 @@ impl World {
     }
 
     fn schedule_wire(&mut self, index: u32) {
-        if let Some(at) = self.wires[index as usize].direction.poll_timeout() {
+        if let Some(at) = self.wires[index as usize].poll_timeout() {
             self.events.schedule(Source::Wire(index), at);
         }
     }

@@ -1,7 +1,7 @@
 //! `longhaul lab compare`.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
                 bail!("{name} and {other_name} have no metric at a common point of the sweep");
             }
             if number > 0 {
-                println_blank()?;
+                writeln!(io::stdout())?;
             }
             write_agreement(io::stdout().lock(), [name, other_name], [reference, other], &all)?;
             differs |= all.iter().any(|c| c.agreement == Agreement::Differs);
@@ -60,11 +60,6 @@ fn with_engines(reports: Vec<(String, LabReport)>) -> Vec<(String, LabReport)> {
         all.push((unique, report));
     }
     all
-}
-
-fn println_blank() -> io::Result<()> {
-    use io::Write;
-    writeln!(io::stdout())
 }
 
 /// The records of an experiment: the file itself, or that in the directory.

@@ -103,7 +103,7 @@ pub(super) fn distinct(nets: impl IntoIterator<Item = IpNet>) -> Vec<IpNet> {
 /// The members that lines as `overlay init` prints them tell of.
 ///
 /// # Errors
-/// They are no TOML, have unknown keys, a key that is none, a name that nobody can be called by, or a subnet that no member can have.
+/// The lines are not TOML, or have an unknown key, or an invalid public key, name or subnet.
 pub fn member_lines(text: &str) -> Result<Vec<MemberSettings>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
