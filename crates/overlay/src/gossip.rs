@@ -9,14 +9,12 @@ mod teller;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use route::Member;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
 use units::Instant;
 use wire::overlay::gossip::{DIGEST_MAX, Known, Message, Said, What};
 
@@ -57,24 +55,7 @@ const FRAME: usize = 153;
 /// Who has less than this share of what it may send in a second does not ask: what is left is for answers, by which others learn of it. Nor does one
 /// member draw more than this share by its digests.
 const FOR_ANSWERS: f64 = 0.5;
-/// Messages that may wait; more are dropped, as the network does.
-const QUEUE: usize = 256;
-/// The same for what waits for the controlling thread.
-const OUTPUTS: usize = 4096;
-
-/// From the controlling thread.
-pub(crate) enum ToGossip {
-    /// A message came.
-    Received { from: Member, bytes: Vec<u8> },
-    /// What this member says about the links on which it receives.
-    Claims(Vec<(Member, Claim)>),
-    /// Certificates that this member has seen, with where their owners are reached.
-    Introductions(Vec<(Member, String, Option<SocketAddr>)>),
-    /// What was heard of certificates is to be said again: there are other members than when it was.
-    CertificatesAgain,
-}
-
-/// To the controlling thread.
+/// An output of the gossip.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FromGossip {
     /// A message is to be sent.
@@ -85,51 +66,6 @@ pub(crate) enum FromGossip {
     Introduction { by: Member, text: String, endpoint: Option<SocketAddr> },
     /// Another host runs with the key of this member; told once.
     DuplicateIdentity,
-}
-
-/// Runs until the sender of `input` is gone. `generation`: grows with each start of this member.
-pub(crate) async fn run(
-    settings: Arc<Settings>,
-    counters: Arc<Counters>,
-    generation: u64,
-    mut input: Receiver<ToGossip>,
-    out: SyncSender<FromGossip>,
-) {
-    let mut gossip = Gossip::new(settings, counters, generation, kernel::now());
-    let mut waiting = VecDeque::new();
-    let mut round = tokio::time::interval(ROUND);
-    loop {
-        tokio::select! {
-            got = input.recv() => match got {
-                Some(ToGossip::Received { from, bytes }) => {
-                    waiting.extend(gossip.handle_message(kernel::now(), from, &bytes));
-                }
-                Some(ToGossip::Claims(claims)) => waiting.extend(gossip.handle_claims(kernel::now(), claims)),
-                Some(ToGossip::Introductions(all)) => gossip.handle_introductions(kernel::now(), all),
-                Some(ToGossip::CertificatesAgain) => waiting.extend(gossip.certificates()),
-                None => break,
-            },
-            _ = round.tick() => waiting.extend(gossip.handle_round(kernel::now())),
-        }
-        let beyond = waiting.len().saturating_sub(OUTPUTS);
-        waiting.drain(..beyond);
-        while let Some(output) = waiting.pop_front() {
-            match out.try_send(output) {
-                Ok(()) => {}
-                // It waits for its turn: a certificate is not said again.
-                Err(TrySendError::Full(output)) => {
-                    waiting.push_front(output);
-                    break;
-                }
-                Err(TrySendError::Disconnected(_)) => return,
-            }
-        }
-    }
-}
-
-/// A queue to the gossip.
-pub(crate) fn queue() -> (Sender<ToGossip>, Receiver<ToGossip>) {
-    channel(QUEUE)
 }
 
 /// What a member says and passes on: no sockets, no clock.

@@ -2,12 +2,11 @@
 //! that only those can make who receive at the address that they claim, and a bound on what comes from each address. The construction is
 //! WireGuard's (section 5.3 of its paper).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::rand;
 use hmac::{Hmac, KeyInit, Mac};
 use route::Member;
 use sha2::{Digest, Sha256};
@@ -16,6 +15,7 @@ use wire::overlay::{Cookie, MAC_BYTES, Macs};
 
 use crate::bucket::{Bucket, Limit};
 use crate::identity::PublicKey;
+use crate::secrets::Secrets;
 
 /// How long a cookie is good.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
@@ -91,7 +91,7 @@ pub(crate) enum Admission {
 }
 
 /// On whose account an initiation goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Account {
     /// An IPv4 address, or the first half of an IPv6 address: one host may have all of the other.
     Network(IpAddr),
@@ -114,6 +114,7 @@ impl Account {
 /// Counts initiations, asks for cookies when there are too many, and bounds what each address may cost.
 pub(crate) struct Guard {
     keys: MacKeys,
+    secrets: Secrets,
     secret: [u8; 32],
     secret_since: Instant,
     /// Initiations of the last second or so.
@@ -122,25 +123,24 @@ pub(crate) struct Guard {
     in_all: Bucket,
     /// Cookies to where no member is known to be.
     cookies: Bucket,
-    callers: HashMap<Account, Bucket>,
+    callers: BTreeMap<Account, Bucket>,
     /// Where members are known to be.
-    known: HashSet<SocketAddr>,
+    known: BTreeSet<SocketAddr>,
 }
 
 impl Guard {
-    pub(crate) fn new(own: &PublicKey, now: Instant) -> Option<Self> {
-        let mut secret = [0; 32];
-        rand::fill(&mut secret).ok()?;
-        Some(Self {
+    pub(crate) fn new(own: &PublicKey, mut secrets: Secrets, now: Instant) -> Self {
+        Self {
             keys: MacKeys::of(own),
-            secret,
+            secret: secrets.bytes(),
+            secrets,
             secret_since: now,
             load: Bucket::new(now),
             in_all: Bucket::new(now),
             cookies: Bucket::new(now),
-            callers: HashMap::new(),
-            known: HashSet::new(),
-        })
+            callers: BTreeMap::new(),
+            known: BTreeSet::new(),
+        }
     }
 
     /// Where members are: they are sent cookies however many others ask for some.
@@ -213,7 +213,8 @@ impl Guard {
 
     /// The cookie of an address and port: a function of our secret, so nothing is kept for who asks.
     fn cookie(&mut self, now: Instant, from: SocketAddr) -> [u8; MAC_BYTES] {
-        if now.saturating_since(self.secret_since) > COOKIE_LIFE && rand::fill(&mut self.secret).is_ok() {
+        if now.saturating_since(self.secret_since) > COOKIE_LIFE {
+            self.secret = self.secrets.bytes();
             self.secret_since = now;
         }
         let mut who = match from.ip() {
@@ -224,9 +225,9 @@ impl Guard {
         code(&self.secret, &who)
     }
 
-    fn sealed(&self, cookie: &[u8; MAC_BYTES], first: &[u8; MAC_BYTES]) -> Option<[u8; 44]> {
+    fn sealed(&mut self, cookie: &[u8; MAC_BYTES], first: &[u8; MAC_BYTES]) -> Option<[u8; 44]> {
         let mut out = [0; 44];
-        rand::fill(&mut out[..12]).ok()?;
+        self.secrets.fill(&mut out[..12]);
         let nonce = Nonce::assume_unique_for_key(*out.first_chunk()?);
         out[12..28].copy_from_slice(cookie);
         let key = self.keys.cookie_key()?;
@@ -272,7 +273,7 @@ mod tests {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let now = Instant::from_nanos(5_000_000_000);
-        let mut guard = Guard::new(&own, now).unwrap();
+        let mut guard = Guard::new(&own, Secrets::new([9; 32]), now);
         let mut datagram = [9; 100];
         keys.write(&mut datagram, None);
         assert!(keys.knows_us(&datagram));
@@ -321,7 +322,7 @@ mod tests {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let now = Instant::from_nanos(5_000_000_000);
-        let mut guard = Guard::new(&own, now).unwrap();
+        let mut guard = Guard::new(&own, Secrets::new([9; 32]), now);
         let answered = flood(&mut guard, &keys, address(A), now, 20_000, 10);
         // A hundred before it is a flood, a bucketful, and what leaks of it.
         assert!((300..=325).contains(&answered), "{answered} in 10 s");
@@ -342,7 +343,7 @@ mod tests {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let begin = Instant::from_nanos(5_000_000_000);
-        let mut guard = Guard::new(&own, begin).unwrap();
+        let mut guard = Guard::new(&own, Secrets::new([9; 32]), begin);
         guard.set_known([address(A)].into_iter());
         let mut datagram = [9; 100];
         keys.write(&mut datagram, None);
@@ -373,7 +374,7 @@ mod tests {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let now = Instant::from_nanos(5_000_000_000);
-        let mut guard = Guard::new(&own, now).unwrap();
+        let mut guard = Guard::new(&own, Secrets::new([9; 32]), now);
         let answered: u64 = (0..5000)
             .map(|n| {
                 let from = SocketAddr::new(std::net::Ipv4Addr::from_bits(0x0a00_0000 + n).into(), 7);
@@ -388,7 +389,7 @@ mod tests {
     fn what_relays_hand_over_is_bounded_by_relay_and_by_who_calls() {
         let own = Identity::from_seed(&[7; 32]).public();
         let now = Instant::from_nanos(5_000_000_000);
-        let mut guard = Guard::new(&own, now).unwrap();
+        let mut guard = Guard::new(&own, Secrets::new([9; 32]), now);
         let relay = Member(8);
         // No two at the same instant, so that who called longest ago is known.
         let one = (0..20_000).filter(|n| guard.admit_relayed(now + Duration::from_nanos(*n), relay, Member(1))).count();

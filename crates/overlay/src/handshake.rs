@@ -5,6 +5,7 @@ use snow::{Builder, HandshakeState};
 use wire::overlay::{Initiation, Response};
 
 use crate::identity::{Identity, PublicKey};
+use crate::secrets::{Resolver, Secrets};
 use crate::session::{Cipher, Keys};
 
 const PATTERN: &str = "Noise_IKpsk2_25519_ChaChaPoly_SHA256";
@@ -32,17 +33,30 @@ pub(crate) struct Caller {
     remote: u32,
 }
 
+/// The keys of a member, its overlay's secret, and random numbers for one handshake.
+pub(crate) struct Own<'a> {
+    pub(crate) identity: &'a Identity,
+    pub(crate) secret: &'a [u8; 32],
+    pub(crate) secrets: Secrets,
+}
+
+impl Own<'_> {
+    fn builder<'b>(self) -> Option<Builder<'b>> {
+        let resolver = Box::new(Resolver::new(self.secrets));
+        Builder::with_resolver(PATTERN.parse().ok()?, resolver).prologue(PROLOGUE).ok()
+    }
+}
+
 /// Begins a handshake with the owner of `peer`. `local`: number of the session here; `called`: as [`Caller::called`]; `offered`: the cipher that is fast here.
 pub(crate) fn call(
-    own: &Identity,
-    secret: &[u8; 32],
+    own: Own<'_>,
     peer: &PublicKey,
     local: u32,
     called: u64,
     offered: Cipher,
 ) -> Option<(Call, Initiation)> {
-    let (private, remote) = (own.exchange(), peer.exchange());
-    let builder = Builder::new(PATTERN.parse().ok()?).prologue(PROLOGUE).ok()?;
+    let (private, remote, secret) = (own.identity.exchange(), peer.exchange(), own.secret);
+    let builder = own.builder()?;
     let builder = builder.local_private_key(&private).ok()?.remote_public_key(&remote).ok()?.psk(2, secret).ok()?;
     let mut state = builder.build_initiator().ok()?;
     let mut noise = [0; 104];
@@ -52,9 +66,9 @@ pub(crate) fn call(
 
 /// Reads an initiation: two Diffie-Hellman operations. `None`: not made for us. Whether the caller has the network's secret shows later: it
 /// enters with the second message, and without it no frame of the caller is authentic.
-pub(crate) fn hear(own: &Identity, secret: &[u8; 32], initiation: &Initiation) -> Option<Caller> {
-    let private = own.exchange();
-    let builder = Builder::new(PATTERN.parse().ok()?).prologue(PROLOGUE).ok()?;
+pub(crate) fn hear(own: Own<'_>, initiation: &Initiation) -> Option<Caller> {
+    let (private, secret) = (own.identity.exchange(), own.secret);
+    let builder = own.builder()?;
     let mut state = builder.local_private_key(&private).ok()?.psk(2, secret).ok()?.build_responder().ok()?;
     let mut said = [0; PAYLOAD];
     let n = state.read_message(&initiation.noise, &mut said).ok()?;
@@ -124,11 +138,15 @@ mod tests {
     const AES: Cipher = Cipher::Aes256Gcm;
     const CHACHA: Cipher = Cipher::ChaCha20Poly1305;
 
+    fn keys(identity: &Identity) -> Own<'_> {
+        Own { identity, secret: &[7; 32], secrets: Secrets::new([3; 32]) }
+    }
+
     /// What the caller and who is called have agreed on, when these are fast on their CPUs.
     fn agreed(caller: Cipher, called: Cipher) -> [Keys; 2] {
         let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
-        let (mut call, initiation) = call(&a, &[7; 32], &b.public(), 10, 0, caller).unwrap();
-        let (response, _, theirs) = hear(&b, &[7; 32], &initiation).unwrap().answer(20, called).unwrap();
+        let (mut call, initiation) = call(keys(&a), &b.public(), 10, 0, caller).unwrap();
+        let (response, _, theirs) = hear(keys(&b), &initiation).unwrap().answer(20, called).unwrap();
         let (_, ours) = call.answered(&response).unwrap();
         [ours, theirs]
     }
@@ -175,9 +193,10 @@ mod tests {
     #[test]
     fn the_pattern_and_the_prologue_are_those_of_the_document() {
         let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
-        let (mut call, initiation) = call(&a, &[7; 32], &b.public(), 10, 0x0001_0203_0405_0607, AES).unwrap();
+        let (mut call, initiation) = call(keys(&a), &b.public(), 10, 0x0001_0203_0405_0607, AES).unwrap();
         let private = b.exchange();
-        let builder = Builder::new("Noise_IKpsk2_25519_ChaChaPoly_SHA256".parse().unwrap());
+        let resolver = Box::new(Resolver::new(Secrets::new([4; 32])));
+        let builder = Builder::with_resolver("Noise_IKpsk2_25519_ChaChaPoly_SHA256".parse().unwrap(), resolver);
         let builder = builder.prologue(b"longhaul overlay 1").unwrap().psk(2, &[7; 32]).unwrap();
         let mut called = builder.local_private_key(&private).unwrap().build_responder().unwrap();
         let mut said = [0; 64];
@@ -204,8 +223,8 @@ mod tests {
     #[test]
     fn who_answers_with_a_cipher_that_was_not_offered_is_not_heard() {
         let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
-        let (mut call, initiation) = call(&a, &[7; 32], &b.public(), 10, 0, CHACHA).unwrap();
-        let mut caller = hear(&b, &[7; 32], &initiation).unwrap();
+        let (mut call, initiation) = call(keys(&a), &b.public(), 10, 0, CHACHA).unwrap();
+        let mut caller = hear(keys(&b), &initiation).unwrap();
         caller.offered = AES;
         let (response, ..) = caller.answer(20, AES).unwrap();
         assert!(call.answered(&response).is_none());

@@ -1,8 +1,9 @@
 //! The overlay: members tunnel traffic of their hosts and networks over each other, and send each flow where TCP is predicted to be fastest.
 //!
 //! A driver: it owns a tunnel device, UDP sockets and threads. For each queue one thread takes packets from the device and seals them (`outbound`),
-//! and one takes datagrams, opens them and hands them to the device or passes them on (`inbound`); one decides (`mesh`, which knows no clock and no
-//! socket), and one gossips and serves pages. What those of the queues need is published to them as a table that never changes (`table`).
+//! and one takes datagrams, opens them and hands them to the device or passes them on (`inbound`). One thread decides (`mesh`): sessions, link
+//! monitoring, gossip and the choice of paths. `mesh` knows no clock, no socket and no randomness of the system, so that a run can be repeated.
+//! One thread serves the status page. The threads of the queues read a table that never changes and is replaced as a whole (`table`).
 
 mod batch;
 mod bucket;
@@ -32,6 +33,7 @@ mod quota;
 mod receive;
 mod record;
 mod seal;
+mod secrets;
 mod sense;
 mod sensor;
 mod session;

@@ -1,13 +1,17 @@
-//! What a member decides: with whom it has sessions, what it knows of links, which way to go. Time, datagrams and messages come in;
-//! datagrams, tables and events come out. No sockets, no clock.
+//! The decisions of a member: sessions, link monitoring, gossip, choice of paths.
+//!
+//! Inputs: time, datagrams, messages and a seed. Outputs: datagrams, tables and events. No sockets, no clock, no randomness of
+//! the system: a member with the same seed and inputs has the same outputs.
 
 pub(crate) mod admission;
 mod beside;
 mod calls;
 mod claims;
 mod clock;
+mod link_state;
 mod links;
 mod names;
+mod pieces;
 mod probes;
 mod refused;
 mod reload;
@@ -28,15 +32,19 @@ use serde::Serialize;
 use units::{Instant, Rate};
 use wire::overlay::{Envelope, LANE_DIRECT, Message};
 
+use crate::counters::Counters;
 use crate::draws::Draws;
+use crate::gossip::Gossip;
 use crate::guard::{Guard, MacKeys};
 use crate::host_routes::{OtherRoute, Restored};
 use crate::identity::PublicKey;
 use crate::places::MemberPlaces;
 use crate::quota::Quota;
+use crate::receive::Event as FromNetwork;
 use crate::seal::{self, Line};
+use crate::secrets::Secrets;
 use crate::sensor::LossSensor;
-use crate::session::{REJECT_AFTER, Session};
+use crate::session::{Cipher, REJECT_AFTER, Session};
 use crate::settings::{Endpoint, HostPort, MemberSettings, Settings};
 use crate::spent::Spent;
 use crate::table::{Peer, Sources, Table};
@@ -64,10 +72,6 @@ pub(crate) enum Output {
     Routes(Vec<ipnet::IpNet>),
     /// No longer.
     NoRoutes(Vec<ipnet::IpNet>),
-    /// Hand a piece of gossip to the gossip.
-    Gossip { from: Member, bytes: Vec<u8> },
-    /// Have the gossip say again what it heard of certificates: there are other members than when it was said.
-    CertificatesAgain,
     /// Add a line to the record of the route control.
     Record(Box<route::Record>),
 }
@@ -137,28 +141,41 @@ struct Other {
     places: MemberPlaces,
     /// Sessions with it, the newest last.
     sessions: Vec<Arc<Session>>,
-    gossip: GossipPieces,
+    gossip: pieces::Pieces,
     /// What gossip for it took, IP bytes.
     gossip_spent: Spent,
 }
 
-/// Pieces of a gossip message that are not yet complete.
-#[derive(Default)]
-struct GossipPieces {
-    number: u32,
-    pieces: BTreeMap<u16, Vec<u8>>,
-}
-
 /// A member is followed to another address, and another size of links of others taken, at most so often: each time all threads take another table.
 const MOVES_EVERY: Duration = Duration::from_millis(100);
-/// Most pieces of a gossip message: those of the largest UDP datagram, the gossip's own bound.
-const MOST_PIECES: u16 = 64;
+
+/// What a member starts with, beside its settings.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    /// 32 secret random bytes; equal ones give equal runs.
+    pub(crate) seed: [u8; 32],
+    /// The cipher that is fast on this CPU.
+    pub(crate) cipher: Cipher,
+    /// Number of this start, larger than that of any start before.
+    pub(crate) generation: u64,
+    /// Time of day, by which certificates end.
+    pub(crate) utc_s: u64,
+}
 
 /// See the module.
 pub(crate) struct Mesh {
     settings: Arc<Settings>,
     own: Member,
     guard: Guard,
+    cipher: Cipher,
+    secrets: Secrets,
+    gossip: Gossip,
+    gossip_due: link_state::Due,
+    /// The gossip is to give its certificates again: there are other members than when it did.
+    certificates_again: bool,
+    /// A member that lies, and what its claims become.
+    #[cfg(test)]
+    pub(crate) lie: (Member, fn(Claim) -> Claim),
     open_calls: Arc<OpenCalls>,
     others: BTreeMap<Member, Other>,
     control: Recorder,
@@ -200,30 +217,40 @@ pub(crate) struct Mesh {
 }
 
 impl Mesh {
-    /// `seed`: for times and names; `utc_s`: time of day now, by which certificates end. `None`: no randomness.
-    pub(crate) fn new(settings: Arc<Settings>, seed: u64, now: Instant, utc_s: u64) -> Option<Self> {
+    /// `counters`: those of the gossip. `None`: the route control does not take the settings.
+    pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, start: Start, now: Instant) -> Option<Self> {
         let own = settings.identity.public().member();
         let control = ways::control(&settings, own, now)?;
         let others = settings.members.get();
         let others = others.iter().map(|(number, m)| (*number, Other::new(m, settings.sensor, now))).collect();
-        let guard = Guard::new(&settings.identity.public(), now)?;
+        let mut secrets = Secrets::new(start.seed);
+        let guard = Guard::new(&settings.identity.public(), secrets.fork(), now);
+        // Times and numbers that are no secrets.
+        let draws = Draws::new(start.seed.iter().take(8).rev().fold(0, |n, byte| n << 8 | u64::from(*byte)));
         Some(Self {
             own,
             guard,
+            cipher: start.cipher,
+            secrets,
+            gossip: Gossip::new(Arc::clone(&settings), counters, start.generation, now),
+            gossip_due: link_state::Due::at(now),
+            certificates_again: false,
+            #[cfg(test)]
+            lie: (own, |claim| claim),
             open_calls: Arc::default(),
             others,
             control,
             outputs: VecDeque::new(),
             began: now,
-            utc_at_begin: utc_s,
-            wall: clock::WallClock::new(now, Duration::from_secs(utc_s)),
+            utc_at_begin: start.utc_s,
+            wall: clock::WallClock::new(now, Duration::from_secs(start.utc_s)),
             admissions: admission::Admissions::of(&settings),
             refuse: settings.refuse.clone(),
             next_tick: now,
             changed: true,
             sizes_told: false,
             sizes_taken: None,
-            draws: Draws::new(seed),
+            draws,
             gossip_number: 0,
             gossip_spent: Spent::default(),
             shares_at: None,
@@ -249,7 +276,8 @@ impl Mesh {
         let probed = self.direct_members().into_iter().filter_map(|member| self.others.get(&member));
         let probe = probed.flat_map(|o| o.link.next_probes()).flatten().min();
         // The route control is served with each tick: 20 ms are nothing to it.
-        probe.map_or(self.next_tick, |at| at.min(self.next_tick))
+        let due = self.next_tick.min(self.gossip_due.next());
+        probe.map_or(due, |at| at.min(due))
     }
 
     /// What to do next; `None`: nothing.
@@ -278,9 +306,25 @@ impl Mesh {
             self.tend_shares(now);
             self.take_told_sizes(now);
         }
+        self.tend_gossip(now);
         self.send_probes(now);
         self.send_sensors_probes(now);
         self.decide(now);
+    }
+
+    /// What a datagram brought, as the opener has it.
+    pub(crate) fn handle_network(&mut self, now: Instant, event: FromNetwork) {
+        match event {
+            FromNetwork::Handshake { source, datagram } => self.handle_handshake(now, source, &datagram),
+            FromNetwork::Message { from, session, lane, message } => {
+                self.handle_message(now, from, (session, lane), message);
+            }
+            FromNetwork::Train { from, car } => self.handle_train(now, from, &car),
+            FromNetwork::Moved { member, to } => self.handle_moved(now, member, to),
+            FromNetwork::Came { from, session, lane, envelope } => self.handle_came(from, session, lane, &envelope),
+            // The next tick looks at the sessions.
+            FromNetwork::Confirmed => {}
+        }
     }
 
     /// A sealed message of a member, authentic; `session`: its number here.
@@ -297,21 +341,13 @@ impl Mesh {
             Message::SizeAsked { bytes } => self.heed_size(now, from, bytes),
             Message::SizeSeen { bytes } => self.heed_size_seen(from, bytes),
             Message::SizeIs { bytes } => self.heed_size_told(from, bytes),
-            Message::Gossip { number, piece, pieces, data } => self.put_together(from, number, piece, pieces, data),
+            Message::Gossip { number, piece, pieces, data } => {
+                let other = self.others.get_mut(&from);
+                if let Some(bytes) = other.and_then(|o| o.gossip.add(number, (piece, pieces), data)) {
+                    self.handle_gossip(now, from, &bytes);
+                }
+            }
             Message::Bye => self.let_go(now, from),
-        }
-    }
-
-    fn put_together(&mut self, from: Member, number: u32, piece: u16, pieces: u16, data: Vec<u8>) {
-        let Some(other) = self.others.get_mut(&from).filter(|_| pieces <= MOST_PIECES) else { return };
-        let gossip = &mut other.gossip;
-        if gossip.number != number {
-            *gossip = GossipPieces { number, pieces: BTreeMap::new() };
-        }
-        gossip.pieces.insert(piece, data);
-        if gossip.pieces.len() == usize::from(pieces) {
-            let bytes = std::mem::take(&mut gossip.pieces).into_values().flatten().collect();
-            self.outputs.push_back(Output::Gossip { from, bytes });
         }
     }
 
@@ -554,7 +590,7 @@ impl Other {
             sessions: Vec::new(),
             quota: Arc::default(),
             places: MemberPlaces::default(),
-            gossip: GossipPieces::default(),
+            gossip: pieces::Pieces::default(),
             gossip_spent: Spent::default(),
         }
     }

@@ -17,21 +17,20 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use kernel::{Datagrams, KernelError, Tun};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::Sender;
 use units::{Bytes, Instant};
 
 use crate::counters::Counters;
 use crate::gauges::Queues;
-use crate::gossip::{self, CLAIMS_EVERY, FromGossip, ToGossip};
 use crate::guard::MacKeys;
 use crate::host_routes::HostRoutes;
 use crate::inbound::{Device, Inbound};
-use crate::mesh::{Mesh, Output};
+use crate::mesh::{Mesh, Output, Start};
 use crate::offload::Switches;
 use crate::outbound::Outbound;
 use crate::places::Place;
 use crate::receive::{Event as FromNetwork, Opener};
-use crate::settings::{Settings, is_known_elsewhere};
+use crate::session::Cipher;
+use crate::settings::Settings;
 use crate::status::{Counted, Question, Status};
 use crate::table::Published;
 use crate::{OverlayError, batch, device, http, offload, record};
@@ -56,13 +55,14 @@ const AT_ONCE: usize = 64;
 const FLOODED: Duration = Duration::from_millis(1);
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How often the mesh is given the number of elephant flows on each path.
+const FLOWS_EVERY: Duration = Duration::from_millis(100);
 /// Longest text of the number of a start: 20 digits, and room.
 const LONGEST_START: u64 = 64;
 
 /// What reaches the controlling thread.
 enum Input {
     Network(FromNetwork, Place),
-    Gossip(FromGossip),
     Question(Question, Reply),
     Reload(Box<Settings>, Vec<Found>, Reply),
     Found(Found),
@@ -80,13 +80,11 @@ pub struct Node {
     host: HostRoutes,
     told: host::Told,
     inputs: Receiver<Input>,
-    gossip: Sender<ToGossip>,
     files: Files,
     threads: Threads,
     resolver: SyncSender<Asked>,
-    claims_at: Instant,
-    /// The gossip is to say again what it heard of certificates.
-    certificates_again: bool,
+    /// When the counts of elephant flows are given to the mesh next.
+    flows_at: Instant,
 }
 
 impl Node {
@@ -129,8 +127,10 @@ impl Node {
         let found_on_host = host.begin()?;
         kernel::note_sleep();
         let now = kernel::now();
-        let mut mesh =
-            Mesh::new(Arc::clone(&settings), random()?, now, kernel::utc_seconds().0).ok_or(OverlayError::Random)?;
+        let control = Arc::<Counters>::default();
+        let start = start(&settings)?;
+        let wrong = || OverlayError::Refused("the route control does not take these settings".to_owned());
+        let mut mesh = Mesh::new(Arc::clone(&settings), Arc::clone(&control), start, now).ok_or_else(wrong)?;
         for Found { asked: Asked { member, name }, addresses } in found {
             mesh.handle_addresses(now, (member, &name), addresses);
         }
@@ -148,8 +148,8 @@ impl Node {
 
         let mut threads = Threads::default();
         let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
-        let counted = start_queues(&settings, &ends, &published, (&sender, &opener), &mut threads)?;
-        let gossip = start_gossip((&settings, &counted.control), &sender, &mut threads)?;
+        let counted = start_queues((&settings, control), &ends, &published, (&sender, &opener), &mut threads)?;
+        start_page(&settings, &sender, &mut threads)?;
         let resolver = resolver::start(&settings, sender.clone())?;
         host::watch(changes, sender.clone(), &mut threads)?;
         listen(&settings, sender, &mut threads)?;
@@ -163,12 +163,10 @@ impl Node {
             host,
             told: host::Told::default(),
             inputs,
-            gossip,
             files,
             threads,
             resolver,
-            claims_at: now,
-            certificates_again: false,
+            flows_at: now,
             settings,
         };
         node.tell_host(now, found_on_host);
@@ -205,7 +203,6 @@ impl Node {
         self.turn();
         self.threads.ending.begin();
         let _ = std::fs::remove_file(&self.settings.control);
-        drop(self.gossip);
         drop(self.inputs);
         self.files.end();
         self.threads.join()
@@ -220,17 +217,9 @@ impl Node {
         let now = kernel::now();
         match input {
             Input::Network(event, place) => {
-                self.handle_network(now, event);
+                self.mesh.handle_network(now, event);
                 drop(place);
             }
-            Input::Gossip(FromGossip::Send { to, bytes }) => self.mesh.send_gossip(now, to, &bytes),
-            Input::Gossip(FromGossip::Claim { from, to, claim, relayed_bps }) => {
-                self.mesh.handle_claim(now, from, to, claim, relayed_bps);
-            }
-            Input::Gossip(FromGossip::Introduction { by, text, endpoint }) => {
-                self.mesh.handle_introduction(now, by, &text, endpoint.filter(is_known_elsewhere));
-            }
-            Input::Gossip(FromGossip::DuplicateIdentity) => self.tell(&crate::mesh::Event::DuplicateIdentity),
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
                 self.mesh.handle_addresses(now, (member, &name), addresses);
             }
@@ -262,22 +251,6 @@ impl Node {
         }
     }
 
-    fn handle_network(&mut self, now: Instant, event: FromNetwork) {
-        match event {
-            FromNetwork::Handshake { source, datagram } => self.mesh.handle_handshake(now, source, &datagram),
-            FromNetwork::Message { from, session, lane, message } => {
-                self.mesh.handle_message(now, from, (session, lane), message);
-            }
-            FromNetwork::Train { from, car } => self.mesh.handle_train(now, from, &car),
-            FromNetwork::Moved { member, to } => self.mesh.handle_moved(now, member, to),
-            FromNetwork::Came { from, session, lane, envelope } => {
-                self.mesh.handle_came(from, session, lane, &envelope);
-            }
-            // The next turn looks at the sessions.
-            FromNetwork::Confirmed => {}
-        }
-    }
-
     /// Lets time pass, and does what the mesh wants.
     fn turn(&mut self) {
         let now = kernel::now();
@@ -285,19 +258,8 @@ impl Node {
         if self.status.has_oversize() {
             self.mesh.handle_oversize(now);
         }
-        if now.saturating_since(self.claims_at) >= CLAIMS_EVERY {
-            self.claims_at = now;
-            let _ = self.gossip.try_send(ToGossip::Claims(self.mesh.own_claims(now)));
-            if self.mesh.has_introductions() {
-                let all = self.mesh.introductions(now).into_iter();
-                let all = all.map(|(member, text, at)| (member, text, at.filter(is_known_elsewhere)));
-                if self.gossip.try_send(ToGossip::Introductions(all.collect())).is_err() {
-                    self.mesh.tell_again();
-                }
-            }
-            if self.certificates_again && self.gossip.try_send(ToGossip::CertificatesAgain).is_ok() {
-                self.certificates_again = false;
-            }
+        if now >= self.flows_at {
+            self.flows_at = now + FLOWS_EVERY;
             self.mesh.handle_flows(now, &self.status.elephants());
         }
         if let Some(table) = self.mesh.table() {
@@ -328,10 +290,6 @@ impl Node {
                         tracing::warn!("a route to what a member served stays: {e}");
                     }
                 }
-                Output::Gossip { from, bytes } => {
-                    let _ = self.gossip.try_send(ToGossip::Received { from, bytes });
-                }
-                Output::CertificatesAgain => self.certificates_again = true,
                 Output::Record(line) => self.files.record(line),
                 Output::Event(event) => self.tell(&event),
             }
@@ -373,25 +331,18 @@ fn waiting<T>(inputs: &Receiver<T>) -> Vec<T> {
     inputs.try_iter().take(AT_ONCE).collect()
 }
 
-/// A number that nobody can guess.
-fn random() -> Result<u64, OverlayError> {
-    let mut bytes = [0; 8];
+/// Secret random bytes.
+fn random<const N: usize>() -> Result<[u8; N], OverlayError> {
+    let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| OverlayError::Random)?;
-    Ok(u64::from_ne_bytes(bytes))
+    Ok(bytes)
 }
 
-/// Lets a thread of its own pass what the gossip says on as inputs: it waits for room, which the gossip must not.
-fn forward(to: SyncSender<Input>, threads: &mut Threads) -> Result<SyncSender<FromGossip>, OverlayError> {
-    let (sender, receiver) = sync_channel(EVENTS);
-    threads.start("overlay-events", "passing events on".to_owned(), move || {
-        for said in receiver {
-            if to.send(Input::Gossip(said)).is_err() {
-                break;
-            }
-        }
-        Ok::<(), OverlayError>(())
-    })?;
-    Ok(sender)
+/// What the mesh starts with on this host.
+fn start(settings: &Settings) -> Result<Start, OverlayError> {
+    let utc_s = kernel::utc_seconds().0;
+    let generation = start_number(&settings.control.with_extension("start"), utc_s);
+    Ok(Start { seed: random()?, cipher: Cipher::preferred(), generation, utc_s })
 }
 
 /// The number of this start, larger than that of any before: the time, unless the clock was set back. Others take what this member says for new by it.
@@ -416,15 +367,15 @@ struct Ends {
 
 /// Starts the two threads of each queue.
 fn start_queues(
-    settings: &Settings,
+    (settings, control): (&Settings, Arc<Counters>),
     ends: &Ends,
     published: &Arc<Published>,
     (inputs, opener): (&SyncSender<Input>, &Opener),
     threads: &mut Threads,
 ) -> Result<Counted, OverlayError> {
     let switches = Switches::new(settings.offload, ends.sockets.clone());
-    let mut counted = Counted { switches, ..Counted::default() };
-    let secret = [random()?, random()?];
+    let mut counted = Counted { control, switches, ..Counted::default() };
+    let secret = [random()?, random()?].map(u64::from_ne_bytes);
     counted.gauges = ends.tuns.iter().map(|_| Arc::default()).collect();
     let (to, resets): (Vec<_>, Vec<_>) = ends.tuns.iter().map(|_| sync_channel(RESETS)).unzip();
     for ((queue, resets), (socket, tun)) in (0..).zip(resets).zip(ends.sockets.iter().zip(&ends.tuns)) {
@@ -447,34 +398,27 @@ fn start_queues(
     Ok(counted)
 }
 
-fn start_gossip(
-    (settings, counters): (&Arc<Settings>, &Arc<Counters>),
-    inputs: &SyncSender<Input>,
-    threads: &mut Threads,
-) -> Result<Sender<ToGossip>, OverlayError> {
-    let (to, queue) = gossip::queue();
+/// Serves the status page, if the settings name an address for it.
+fn start_page(settings: &Settings, inputs: &SyncSender<Input>, threads: &mut Threads) -> Result<(), OverlayError> {
+    let Some(address) = settings.status else { return Ok(()) };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(OverlayError::io("starting the gossip"))?;
-    let (settings, counters) = (Arc::clone(settings), Arc::clone(counters));
-    let out = forward(inputs.clone(), threads)?;
-    let generation = start_number(&settings.control.with_extension("start"), kernel::utc_seconds().0);
-    let page = settings.status.map(|address| runtime.block_on(http::bind(address))).transpose()?;
+        .map_err(OverlayError::io("starting the status page"))?;
+    let page = runtime.block_on(http::bind(address))?;
     let (asker, names) = (Asker(inputs.clone()), settings.status_names.clone());
     let ending = Arc::clone(&threads.ending);
-    threads.start("overlay-gossip", "the gossip, or the status page".to_owned(), move || {
+    threads.start("overlay-page", "serving the status page".to_owned(), move || {
         runtime.block_on(async {
-            let gossip = gossip::run(settings, counters, generation, queue, out);
-            match page {
-                // The page ends with the gossip, which ends with the member.
-                Some(page) => tokio::select! { () = gossip => {}, () = http::serve(page, names, asker) => {} },
-                None => gossip.await,
-            }
+            let ended = async {
+                while !ending.is_due() {
+                    tokio::time::sleep(PATIENCE).await;
+                }
+            };
+            tokio::select! { () = ended => {}, () = http::serve(page, names, asker) => {} }
         });
         if ending.is_due() { Ok(()) } else { Err("it ended") }
-    })?;
-    Ok(to)
+    })
 }
 
 #[cfg(test)]

@@ -238,11 +238,6 @@ impl Mesh {
         std::mem::take(&mut self.admissions.have_news)
     }
 
-    /// They could not be told.
-    pub(crate) fn tell_again(&mut self) {
-        self.admissions.have_news = true;
-    }
-
     /// Certificates that others may want to hear of, with where their owners were really found: what others only said is theirs to say.
     pub(crate) fn introductions(&mut self, now: Instant) -> Vec<(Member, String, Option<SocketAddr>)> {
         let own = self.admissions.own.text.clone().map(|text| (self.own, text, None));
@@ -402,7 +397,7 @@ impl Mesh {
         let over = |(m, c): (&Member, &Certified)| (c.until_utc_s <= utc_s).then_some(*m);
         let gone: Vec<Member> = self.admissions.certified.iter().filter_map(over).collect();
         // Others may have been refused for what these had.
-        self.outputs.extend((!gone.is_empty()).then_some(Output::CertificatesAgain));
+        self.certificates_again |= !gone.is_empty();
         for member in gone {
             self.dismiss(now, member);
         }

@@ -15,7 +15,9 @@ use super::{Mesh, Other, Output, micros};
 use crate::guard::{Admission, MacKeys};
 use crate::handshake::{self, Call, Caller};
 use crate::seal;
-use crate::session::{Cipher, Keys, REKEY_AFTER, REKEY_FRAMES, Session};
+use crate::secrets::Secrets;
+use crate::session::{Keys, REKEY_AFTER, REKEY_FRAMES, Session};
+use crate::settings::Settings;
 
 /// Time to the second attempt; each further one takes half as long again.
 const FIRST_RETRY: Duration = Duration::from_millis(300);
@@ -165,6 +167,10 @@ impl Other {
     }
 }
 
+fn handshake_keys(settings: &Settings, secrets: Secrets) -> handshake::Own<'_> {
+    handshake::Own { identity: &settings.identity, secret: &settings.secret, secrets }
+}
+
 impl Mesh {
     pub(super) fn make_calls(&mut self, now: Instant) {
         let due: Vec<Member> =
@@ -231,8 +237,8 @@ impl Mesh {
         let (local, jitter) = (self.session_number(), self.draws.unit());
         let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
         let called = self.time_of_call(now);
-        let begun =
-            handshake::call(&self.settings.identity, &self.settings.secret, &key, local, called, Cipher::preferred());
+        let secrets = self.secrets.fork();
+        let begun = handshake::call(handshake_keys(&self.settings, secrets), &key, local, called, self.cipher);
         let (Some((call, initiation)), Some(other)) = (begun, self.others.get_mut(&member)) else { return };
         let calls = &mut other.calls;
         let cookie =
@@ -258,8 +264,10 @@ impl Mesh {
         let endpoint = self.others.get(&member).and_then(|o| o.endpoint).filter(|_| self.is_direct(member));
         let ways = self.control.inner().paths(member).iter().map(|w| w.path);
         let directly = endpoint.map(|_| Path::direct(member));
-        let known: Vec<Path> = directly.into_iter().chain(ways.filter(|p| !p.relays().is_empty())).collect();
-        let relays = self.others.iter().filter(|(m, o)| **m != member && o.link.is_up());
+        // After a standstill the sessions with relays may be over while their links count as up.
+        let relayed = ways.filter(|p| !p.relays().is_empty() && self.session(p.first_hop()).is_some());
+        let known: Vec<Path> = directly.into_iter().chain(relayed).collect();
+        let relays = self.others.iter().filter(|(m, o)| **m != member && o.link.is_up() && o.session().is_some());
         let guesses = relays.filter_map(|(m, _)| Path::via(&[*m], member)).filter(|way| !known.contains(way));
         let guesses: Vec<Path> = guesses.collect();
         let Some(way) = self.others.get_mut(&member).and_then(|o| o.calls.next_way(&known, &guesses)) else {
@@ -326,7 +334,8 @@ impl Mesh {
                 }
             }
         }
-        let Some(caller) = handshake::hear(&self.settings.identity, &self.settings.secret, &initiation) else { return };
+        let secrets = self.secrets.fork();
+        let Some(caller) = handshake::hear(handshake_keys(&self.settings, secrets), &initiation) else { return };
         let known = self.others.iter().find(|(_, o)| o.exchange == caller.exchange);
         let Some(member) = known.map(|(m, _)| *m) else { return self.answer_guest(now, source, caller) };
         let is_for_us = match source {
@@ -342,7 +351,7 @@ impl Mesh {
             return;
         }
         let (local, called) = (self.session_number(), caller.called);
-        let Some((response, remote, keys)) = caller.answer(local, Cipher::preferred()) else { return };
+        let Some((response, remote, keys)) = caller.answer(local, self.cipher) else { return };
         if self.begin_session(now, member, (local, remote), Some(called), &keys).is_none() {
             return;
         }
@@ -369,7 +378,7 @@ impl Mesh {
             return;
         }
         let (local, exchange) = (self.session_number(), caller.exchange);
-        let Some((response, remote, keys)) = caller.answer(local, Cipher::preferred()) else { return };
+        let Some((response, remote, keys)) = caller.answer(local, self.cipher) else { return };
         if self.receive_guest(now, source, (exchange, local, remote), keys).is_some() {
             let mut datagram = response.encode();
             MacKeys::of_exchange(&exchange).write(&mut datagram, None);

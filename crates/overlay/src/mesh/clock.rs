@@ -40,7 +40,7 @@ impl Mesh {
     pub(crate) fn handle_wall_clock(&mut self, now: Instant, utc: Duration) {
         let Some(by_s) = self.wall.read(now, utc) else { return };
         self.outputs.push_back(Output::Event(Event::ClockSet { by_s }));
-        self.outputs.push_back(Output::CertificatesAgain);
+        self.certificates_again = true;
         self.forget_told_end(now);
         self.tend_certificates(now);
     }

@@ -78,7 +78,7 @@ impl Mesh {
         }
         self.take_listed(now, &wanted);
         let has_changed = !gone.is_empty() || !reloaded.changed.is_empty() || !reloaded.not_refused.is_empty();
-        self.outputs.extend(has_changed.then_some(Output::CertificatesAgain));
+        self.certificates_again |= has_changed;
         reloaded.certificate = self.take_certificate(now, new);
         reloaded.certified_until_utc_s = self.certified_until_utc_s();
         Ok(reloaded)

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::*;
 use crate::counters::Counters;
-use crate::gossip::{CLAIMS_EVERY, FromGossip, Gossip, ROUND};
 use crate::identity::Identity;
 use crate::receive::{Arrival, Event as FromNetwork, Opener, Taken};
 use crate::seal::{address, head, relay_queue, tail};
@@ -35,6 +34,7 @@ mod queues;
 mod record;
 mod relaying;
 mod reload;
+mod replay;
 mod restarts;
 mod security;
 mod status;
@@ -66,12 +66,8 @@ const WIRE: Wire = Wire { delay: Duration::from_millis(10), loss: 0.0, rate: Non
 
 struct Host {
     mesh: Mesh,
-    gossip: Gossip,
     /// When it has something to do: asking each of many at each datagram would take longer than all else.
     due: Instant,
-    /// When the gossip asks others next, and when it is handed what the mesh knows.
-    round_at: Instant,
-    claims_at: Instant,
     opener: Opener,
     table: Table,
     counters: Counters,
@@ -127,6 +123,29 @@ fn endpoint(index: usize) -> SocketAddr {
 
 fn inner(index: usize) -> IpAddr {
     Ipv4Addr::new(10, 77, 0, index as u8 + 1).into()
+}
+
+/// A mesh that starts with a number as its seed.
+pub(crate) fn mesh(settings: Arc<Settings>, seed: u64, now: Instant, utc_s: u64) -> Mesh {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let generation = now.as_nanos() / 1_000_000_000;
+    let start = Start { seed: bytes, cipher: Cipher::ChaCha20Poly1305, generation, utc_s };
+    Mesh::new(settings, Arc::default(), start, now).unwrap()
+}
+
+/// An initiation of a member to the owner of a key, as [`handshake::call`] makes it.
+fn begin_handshake(
+    index: usize,
+    key: &PublicKey,
+    local: u32,
+    called: u64,
+    cipher: Cipher,
+) -> Option<(crate::handshake::Call, wire::overlay::Initiation)> {
+    let mut seed = [index as u8; 32];
+    seed[..8].copy_from_slice(&(called + u64::from(local)).to_le_bytes());
+    let (identity, secrets) = (&identity(index), Secrets::new(seed));
+    crate::handshake::call(crate::handshake::Own { identity, secret: &[7; 32], secrets }, key, local, called, cipher)
 }
 
 pub(crate) fn number(index: usize) -> Member {
@@ -214,7 +233,7 @@ impl HostClock {
 impl Host {
     /// The same with a clock of its own.
     fn with_clock(settings: Settings, seed: u64, now: Instant, clock: HostClock) -> Self {
-        Self { clock, due: now, round_at: now, claims_at: now, ..Self::new(settings, seed, clock.at(now)) }
+        Self { clock, due: now, ..Self::new(settings, seed, clock.at(now)) }
     }
 
     /// One of two members that knows nobody's endpoint, and so waits to be called.
@@ -228,12 +247,9 @@ impl Host {
         let keys = MacKeys::of(&settings.identity.public());
         let relay_rate = settings.relay_rate;
         let settings = Arc::new(settings);
-        let mesh = Mesh::new(Arc::clone(&settings), seed, now, UTC).unwrap();
+        let mesh = mesh(settings, seed, now, UTC);
         Self {
-            gossip: Gossip::new(settings, Arc::default(), now.as_nanos() / 1_000_000_000, now),
             due: now,
-            round_at: now,
-            claims_at: now,
             opener: Opener::new(keys, mesh.open_calls(), relay_rate),
             mesh,
             table: Table::default(),
@@ -255,7 +271,7 @@ impl Host {
 
     /// Finds out when it has something to do, if it is called so much later than it asks for.
     fn look_at_clock(&mut self, late: Duration) {
-        self.due = (self.clock.shows(self.mesh.poll_timeout()) + late).min(self.round_at).min(self.claims_at);
+        self.due = self.clock.shows(self.mesh.poll_timeout()) + late;
     }
 
     fn is_linked(&self, to: usize) -> bool {
@@ -355,19 +371,13 @@ impl World {
             true
         });
         for event in events {
-            match event {
-                FromNetwork::Handshake { source, datagram, .. } => host.mesh.handle_handshake(now, source, &datagram),
-                FromNetwork::Message { from, session, lane, message } => {
-                    let message = liars::message(self.lies.as_ref(), from, message);
-                    host.mesh.handle_message(now, from, (session, lane), message)
-                }
-                FromNetwork::Train { from, car } => host.mesh.handle_train(now, from, &car),
-                FromNetwork::Moved { member, to } => host.mesh.handle_moved(now, member, to),
-                FromNetwork::Came { from, session, lane, envelope } => {
-                    host.mesh.handle_came(from, session, lane, &envelope);
-                }
-                FromNetwork::Confirmed => {}
-            }
+            let event = if let FromNetwork::Message { from, session, lane, message } = event {
+                let message = liars::message(self.lies.as_ref(), from, message);
+                FromNetwork::Message { from, session, lane, message }
+            } else {
+                event
+            };
+            host.mesh.handle_network(now, event);
         }
         match taken {
             Taken::Nothing => {}
@@ -395,15 +405,7 @@ impl World {
                 Output::Event(event) => host.events.push((now, event)),
                 Output::Routes(subnets) => host.routes.extend(subnets),
                 Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
-                Output::CertificatesAgain => {
-                    let said = host.gossip.certificates();
-                    self.heed_gossip(index, said);
-                }
                 Output::Record(record) => host.records.push(*record),
-                Output::Gossip { from, bytes } => {
-                    let said = host.gossip.handle_message(host.clock.at(now), from, &bytes);
-                    self.heed_gossip(index, said);
-                }
             }
         }
         let host = &mut self.hosts[index];
@@ -413,51 +415,16 @@ impl World {
         host.look_at_clock(self.late);
     }
 
-    /// Lets the gossip of a member do what it is time for.
-    fn gossip(&mut self, index: usize) {
-        let now = self.now;
-        let host = &mut self.hosts[index];
-        let own = host.clock.at(now);
-        let mut said = Vec::new();
-        if self.without_gossip {
-            host.claims_at = now + CLAIMS_EVERY;
-            host.round_at = now + ROUND;
-        }
-        if host.claims_at <= now {
-            host.claims_at = now + CLAIMS_EVERY;
-            said = host.gossip.handle_claims(own, host.mesh.own_claims(own));
-            if host.mesh.has_introductions() {
-                host.gossip.handle_introductions(own, host.mesh.introductions(own));
-            }
-        }
-        if host.round_at <= now {
-            host.round_at = now + ROUND;
-            said.extend(host.gossip.handle_round(own));
-        }
-        self.heed_gossip(index, said);
-    }
-
-    /// What the gossip of a member wants said, and tells its mesh.
-    fn heed_gossip(&mut self, index: usize, said: Vec<FromGossip>) {
-        let now = self.hosts[index].clock.at(self.now);
-        let mesh = &mut self.hosts[index].mesh;
-        for said in said {
-            match said {
-                FromGossip::Send { to, bytes } => mesh.send_gossip(now, to, &bytes),
-                FromGossip::Claim { from, to, claim, relayed_bps } => {
-                    let claim = claim.map(|c| liars::claim(self.lies.as_ref(), to, c));
-                    mesh.handle_claim(now, from, to, claim, relayed_bps);
-                }
-                FromGossip::Introduction { by, text, endpoint } => mesh.handle_introduction(now, by, &text, endpoint),
-                FromGossip::DuplicateIdentity => panic!("no two members have one key"),
-            }
-        }
-    }
-
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
         let late = self.late;
-        self.hosts.iter_mut().for_each(|h| h.look_at_clock(late));
+        for host in &mut self.hosts {
+            host.mesh.set_gossip(host.clock.at(self.now), !self.without_gossip);
+            host.look_at_clock(late);
+        }
+        if let Some(lies) = &self.lies {
+            self.hosts.iter_mut().for_each(|h| h.mesh.lie = (number(lies.by), lies.claim));
+        }
         loop {
             let due = self.hosts.iter().filter(|h| !h.is_dead).map(|h| h.due);
             let arrival = self.flying.keys().next().map(|(at, _)| *at);
@@ -481,7 +448,6 @@ impl World {
                 if host.clock.shows(host.mesh.poll_timeout()) + late <= next {
                     host.mesh.handle_timeout(host.clock.at(next));
                 }
-                self.gossip(index);
                 self.settle(index);
             }
         }
@@ -760,37 +726,4 @@ fn a_member_that_leaves_is_not_waited_for() {
         |(at, e): &&(Instant, Event)| *at > now && matches!(e, Event::Route(d) if d.destination == number(2));
     world.run(3 * SECOND);
     assert_eq!(world.hosts[0].events.iter().filter(is_route).count(), 1, "{:?}", world.hosts[0].events);
-}
-
-#[test]
-fn gossip_arrives_whole_whatever_its_length() {
-    let mut world = World::new(2);
-    world.run(SECOND);
-    let now = world.now;
-    for length in [1, 1091, 1092, 20_000] {
-        let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
-        world.hosts[0].mesh.send_gossip(now, number(1), &bytes);
-        let mut got = Vec::new();
-        while let Some(output) = world.hosts[0].mesh.poll_output() {
-            let Output::Send { mut datagram, .. } = output else { continue };
-            let host = &mut world.hosts[1];
-            let arrival = Arrival { came: now, from: endpoint(0), traffic_class: 0 };
-            let mut events = Vec::new();
-            host.opener.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| {
-                events.push(e);
-                true
-            });
-            for event in events {
-                if let FromNetwork::Message { from, session, lane, message } = event {
-                    host.mesh.handle_message(now, from, (session, lane), message);
-                }
-            }
-        }
-        while let Some(output) = world.hosts[1].mesh.poll_output() {
-            if let Output::Gossip { from, bytes } = output {
-                got.push((from, bytes));
-            }
-        }
-        assert_eq!(got, [(number(0), bytes)], "{length}");
-    }
 }

@@ -349,7 +349,7 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
 fn keys(n: u16) -> crate::session::Keys {
     let [high, low] = n.to_be_bytes();
     let key = |of: u8| std::array::from_fn(|i| [high, low, of].get(i).copied().unwrap_or(9));
-    crate::session::Keys { cipher: crate::session::Cipher::preferred(), send: key(1), receive: key(2) }
+    crate::session::Keys { cipher: Cipher::preferred(), send: key(1), receive: key(2) }
 }
 
 #[test]
@@ -399,8 +399,8 @@ fn a_member_has_six_sessions_at_most_and_keeps_the_one_that_works() {
     let key = identity(1).public();
     let begin = (UTC + 100) << 16;
     for n in 0..50 {
-        let cipher = crate::session::Cipher::preferred();
-        let (_, initiation) = crate::handshake::call(&identity(0), &[7; 32], &key, 9, begin + n, cipher).unwrap();
+        let cipher = Cipher::preferred();
+        let (_, initiation) = begin_handshake(0, &key, 9, begin + n, cipher).unwrap();
         let mut datagram = initiation.encode();
         MacKeys::of(&key).write(&mut datagram, None);
         world.receive(1, endpoint(0), datagram.to_vec());
@@ -461,7 +461,7 @@ fn those_who_only_call_are_forgotten() {
     for seed in 1..=255 {
         let mut stranger = joins(2, None);
         stranger.identity = Identity::from_seed(&[seed; 32]);
-        let mut mesh = Mesh::new(Arc::new(stranger), u64::from(seed), now, UTC).unwrap();
+        let mut mesh = mesh(Arc::new(stranger), u64::from(seed), now, UTC);
         mesh.handle_timeout(now);
         while let Some(output) = mesh.poll_output() {
             if let Output::Send { to, datagram } = output {

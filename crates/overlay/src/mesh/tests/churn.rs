@@ -167,7 +167,7 @@ impl Life {
             assert!(host.mesh.suspects.len() <= links, "{}", host.mesh.suspects.len());
             assert!(host.mesh.others.values().all(|o| o.sessions.len() <= calls::MOST_SESSIONS));
             // Its links, that they hold, and no more for links that were.
-            assert!(host.gossip.words() <= links * 3 / 2, "{}", host.gossip.words());
+            assert!(host.mesh.gossip.words() <= links * 3 / 2, "{}", host.mesh.gossip.words());
         }
     }
 }

@@ -92,8 +92,8 @@ fn a_damaged_cookie_is_no_cookie_and_the_original_is() {
     // So many calls from one address at once that it is asked to show that it is there.
     let key = identity(1).public();
     for n in 1..300 {
-        let cipher = crate::session::Cipher::preferred();
-        let (_, initiation) = crate::handshake::call(&identity(0), &[7; 32], &key, n, UTC << 16, cipher).unwrap();
+        let cipher = Cipher::preferred();
+        let (_, initiation) = begin_handshake(0, &key, n, UTC << 16, cipher).unwrap();
         let mut datagram = initiation.encode().to_vec();
         MacKeys::of(&key).write(&mut datagram, None);
         world.receive(1, endpoint(0), datagram);

@@ -20,13 +20,6 @@ pub(super) fn message(lies: Option<&Lies>, from: Member, message: Message) -> Me
     }
 }
 
-pub(super) fn claim(lies: Option<&Lies>, by: Member, claim: Claim) -> Claim {
-    match lies.filter(|l| number(l.by) == by) {
-        Some(lies) => (lies.claim)(claim),
-        None => claim,
-    }
-}
-
 fn praise(claim: Claim) -> Claim {
     Claim { rtt_us: 1, loss: 0.0, low: 0.0, high: 1e-6, frames: 1e6, capacity_bps: Some(10_000_000_000), ..claim }
 }

@@ -247,19 +247,6 @@ fn losses_of_one_direction_between_others_are_that_direction_s_too() {
 }
 
 #[test]
-fn a_message_of_too_many_pieces_is_none() {
-    let mut world = World::new(2);
-    world.run(SECOND);
-    let now = world.now;
-    let mesh = &mut world.hosts[0].mesh;
-    for piece in 0..65 {
-        let message = Message::Gossip { number: 9, piece, pieces: 65, data: vec![3; 1000] };
-        mesh.handle_message(now, number(1), (0, 0), message);
-        assert!(mesh.others[&number(1)].gossip.pieces.is_empty());
-    }
-}
-
-#[test]
 fn who_only_answers_over_relays_is_told_enough_to_go_on() {
     // All packets go one way; what comes back are reports.
     let mut world = World::new(4);

@@ -49,9 +49,8 @@ fn who_says_old_initiations_again_keeps_nobody_from_beginning_anew() {
     // What somebody has recorded of the first, more than is remembered.
     let key = identity(1).public();
     let recorded = (0..200).map(|n| {
-        let cipher = crate::session::Cipher::preferred();
-        let (_, initiation) =
-            crate::handshake::call(&identity(0), &[7; 32], &key, n, (UTC - 1000) << 16, cipher).unwrap();
+        let cipher = Cipher::preferred();
+        let (_, initiation) = begin_handshake(0, &key, n, (UTC - 1000) << 16, cipher).unwrap();
         let mut datagram = initiation.encode().to_vec();
         MacKeys::of(&key).write(&mut datagram, None);
         datagram
@@ -68,7 +67,7 @@ fn who_says_old_initiations_again_keeps_nobody_from_beginning_anew() {
 /// The first of two members, started when its clock says this.
 fn first_at(utc: u64, now: Instant) -> Host {
     let mut host = Host::new(settings(0, 2), 8, now);
-    host.mesh = Mesh::new(Arc::new(settings(0, 2)), 8, now, utc).unwrap();
+    host.mesh = mesh(Arc::new(settings(0, 2)), 8, now, utc);
     host.opener = Opener::new(MacKeys::of(&identity(0).public()), host.mesh.open_calls(), None);
     host
 }
@@ -250,7 +249,7 @@ fn strangers_get_no_answer() {
     // Somebody with another key, who knows our public key and the secret.
     let mut stranger = settings(0, 2);
     stranger.identity = Identity::from_seed(&[99; 32]);
-    let mut mesh = Mesh::new(Arc::new(stranger), 3, now, UTC).unwrap();
+    let mut mesh = mesh(Arc::new(stranger), 3, now, UTC);
     mesh.handle_timeout(now);
     let Some(Output::Send { datagram, .. }) = mesh.poll_output() else { panic!("an initiation") };
     for (length, counted) in [(datagram.len(), 0), (datagram.len() - 1, 1)] {
