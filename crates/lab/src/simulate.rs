@@ -1,5 +1,6 @@
 //! Experiments in the simulator: points and repetitions in parallel threads, records in the order of the runs.
 
+mod overlay;
 mod run;
 
 use std::collections::VecDeque;

@@ -28,6 +28,7 @@ mod mesh;
 mod node;
 mod offload;
 mod outbound;
+mod placement;
 mod places;
 mod quota;
 mod receive;
@@ -39,6 +40,7 @@ mod sensor;
 mod session;
 mod settings;
 mod signed;
+mod simulated;
 mod spent;
 mod status;
 mod table;
@@ -54,4 +56,5 @@ pub use sensor::LossSensor;
 pub use settings::{
     DEFAULT_MTU, DEFAULT_PORT, Endpoint, HostPort, MemberSettings, Offload, PolicyName, Settings, joined, member_lines,
 };
+pub use simulated::{Action, SimulatedMember};
 pub use status::Question;

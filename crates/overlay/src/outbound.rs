@@ -3,26 +3,25 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use kernel::{Datagrams, LARGEST_PACKET, Poller, Tun};
 use packet::{Checksum, Cut, Flow, Fragments, Packet, VNET_HEADER, clamp_mss, complete_checksum};
-use route::flows::{self, FlowKey, RouteId, Share, spread_by};
-use route::{Member, Path};
-use units::{Bytes, Instant, Rate};
-use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE, Content};
+use route::Path;
+use units::Instant;
+use wire::overlay::Content;
 
 use crate::batch::Batch;
 use crate::bucket::{Bucket, Limit};
 use crate::counters::{Counters, add, bump};
 use crate::gauges::Queues;
 use crate::mesh::micros;
+use crate::placement::Placement;
 use crate::seal::{Line, head, tail};
 use crate::table::{Published, Reader, Table, Way};
 
@@ -34,8 +33,6 @@ const MOST_AT_ONCE: usize = 32;
 const TURNS_AT_REST: usize = 4;
 /// Packets in a row that the device could not hand over after which it is given up.
 const MOST_SPOILT: usize = 10_000;
-/// How often flows are counted.
-const COUNT: Duration = Duration::from_millis(300);
 /// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
 const HINT: Duration = Duration::from_millis(100);
 /// Who sends datagrams that are too large is told so: as often as the kernel's routers do for one destination a second (`icmp_ratelimit`), for a hundred of them (RFC 4443,
@@ -44,43 +41,22 @@ const TOLD: Limit = Limit { per_second: 100.0, most: 50.0 };
 /// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
 /// less is known than there is, for a second or two.
 const SETTLED: Duration = Duration::from_secs(3);
-/// By how much the share of an elephant that changes its path must be larger there.
-const REBALANCE_MARGIN: f64 = 0.5;
-
-/// A way in the table: index of the peer, and of its way.
-type Place = (usize, usize);
 
 /// What one thread needs to send packets.
 pub(crate) struct Outbound {
     socket: Arc<Datagrams>,
     tun: Arc<Tun>,
     counters: Arc<Counters>,
-    queues: Queues,
     /// Flows that their receivers have ended.
     resets: Receiver<Flow>,
     reader: Reader,
-    flows: flows::Table,
-    /// Which routing entry of the flow table each path has.
-    routes: HashMap<Path, RouteId>,
-    /// Where each routing entry leads, in the present table, by its index.
-    places: Vec<Option<Place>>,
-    /// Whose each subnet is, longest prefix first.
-    owners: Vec<(IpNet, Member)>,
+    placement: Placement,
     /// The largest packet on each path, and since when.
-    sizes: HashMap<Path, (usize, Instant)>,
-    secret: [u64; 2],
+    sizes: BTreeMap<Path, (usize, Instant)>,
     batch: Batch,
-    /// The last turn in which elephants were looked at.
-    turn: u64,
-    counted: Instant,
     hinted: Instant,
     /// Senders that were told that their packets are too large.
     told: Bucket,
-}
-
-fn key(flow: &Flow) -> FlowKey {
-    let ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
-    FlowKey::new(ends[0], ends[1], flow.protocol, flow.dscp)
 }
 
 impl Outbound {
@@ -96,18 +72,11 @@ impl Outbound {
             socket,
             tun,
             counters,
-            queues,
             resets,
             reader: Reader::new(published),
-            flows: flows::Table::new(flows::Settings::default()),
-            routes: HashMap::new(),
-            places: Vec::new(),
-            owners: Vec::new(),
-            sizes: HashMap::new(),
-            secret,
+            placement: Placement::new(queues, secret),
+            sizes: BTreeMap::new(),
             batch: Batch::own(),
-            turn: 0,
-            counted: Instant::ZERO,
             hinted: Instant::ZERO,
             told: Bucket::new(Instant::ZERO),
         };
@@ -140,9 +109,8 @@ impl Outbound {
             self.take_resets();
             let now = kernel::now();
             // Who waits for packets comes by more rarely than time is due to pass.
-            (0..if taken == 0 { TURNS_AT_REST } else { 1 }).for_each(|_| self.flows.maintain(now));
-            self.count(now);
-            self.rebalance(now);
+            let turns = if taken == 0 { TURNS_AT_REST } else { 1 };
+            self.placement.maintain(now, turns, &table);
             if is_empty {
                 ready.clear();
                 poller.wait(Some(PATIENCE), &mut ready)?;
@@ -153,16 +121,7 @@ impl Outbound {
 
     fn take_resets(&mut self) {
         while let Ok(flow) = self.resets.try_recv() {
-            let key = key(&flow);
-            self.end(key.hash(self.secret), &key);
-        }
-    }
-
-    /// The flow sends no more.
-    fn end(&mut self, hash: u64, key: &FlowKey) {
-        if self.flows.end(hash, key) {
-            // What an elephant carried until now is known now.
-            self.counted = Instant::ZERO;
+            self.placement.end(&flow);
         }
     }
 
@@ -177,51 +136,14 @@ impl Outbound {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "the device hands over nothing that can be read"))
     }
 
-    /// Makes the flow table point to the paths of the present table. Flows of a path that is no more go to the best one of their destination.
+    /// Takes the paths of the present table.
     fn take_table(&mut self) {
-        let table = Arc::clone(&self.reader.table);
-        let mut present: HashMap<Path, Place> = HashMap::new();
-        for (peer, p) in table.peers.iter().enumerate() {
-            present.extend(p.ways.iter().enumerate().map(|(way, w)| (w.path, (peer, way))));
-        }
-        for path in present.keys() {
-            if !self.routes.contains_key(path)
-                && let Some(id) = self.flows.add_route(*path)
-            {
-                self.routes.insert(*path, id);
-            }
-        }
-        let heir = |path: &Path| {
-            let best = table.peer(path.destination())?.ways.first()?;
-            self.routes.get(&best.path).copied()
-        };
-        let gone = self.routes.iter().filter(|(path, _)| !present.contains_key(path));
-        let gone = Vec::from_iter(gone.map(|(path, id)| (*id, heir(path))));
-        self.flows.remove_routes(&gone);
-        self.routes.retain(|path, _| present.contains_key(path));
-        let owners = table.owners();
-        if owners != self.owners {
-            // A flow whose destination is another member's now is not that one's to carry. Only those in subnets that came or went can be such.
-            let (before, after): (HashSet<_>, HashSet<_>) = (self.owners.iter().collect(), owners.iter().collect());
-            let differ: Vec<IpNet> = before.symmetric_difference(&after).map(|(net, _)| *net).collect();
-            let owner = |ip| owners.iter().find(|(net, _): &&(IpNet, Member)| net.contains(&ip)).map(|(_, m)| *m);
-            self.flows.retain(|key, path| {
-                let to = key.destination();
-                !differ.iter().any(|net| net.contains(&to)) || owner(to) == Some(path.destination())
-            });
-            self.owners = owners;
-        }
+        let table = &self.reader.table;
+        self.placement.take_table(table);
         let now = kernel::now();
         let ways = table.peers.iter().flat_map(|p| &p.ways);
         let same = |path: &Path, most: usize| self.sizes.get(path).filter(|(before, _)| *before == most).copied();
         self.sizes = ways.map(|w| (w.path, same(&w.path, w.most).unwrap_or((w.most, now)))).collect();
-        let end = self.routes.values().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.places = vec![None; end];
-        for (path, id) in &self.routes {
-            if let Some(place) = self.places.get_mut(id.index()) {
-                *place = present.get(path).copied();
-            }
-        }
     }
 
     /// One packet or super-packet: `length` bytes of `buffer`.
@@ -234,12 +156,13 @@ impl Outbound {
         bump(&self.counters.packets_in);
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
-        let Some(((peer, way), class)) = self.place(table, &flow, bytes, packet::is_last(ip)) else { return };
+        let sent = (bytes, packet::is_last(ip));
+        let Some(((peer, way), class)) = self.placement.place(table, &flow, sent, &self.counters) else { return };
         let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else {
             return bump(&self.counters.no_route);
         };
         clamp_mss(ip, way.most, checksum != Checksum::Whole);
-        let line = way.line(table.own, self.queues.own);
+        let line = way.line(table.own, self.placement.queue());
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
@@ -341,74 +264,6 @@ impl Outbound {
         } else {
             self.batch.take_back();
             bump(&self.counters.no_route);
-        }
-    }
-
-    /// Which way the flow goes, as before, or as its hash says for a new one; and its class.
-    fn place(&mut self, table: &Table, flow: &Flow, bytes: usize, is_last: bool) -> Option<(Place, u8)> {
-        let key = key(flow);
-        let hash = key.hash(self.secret);
-        let bytes = Bytes::new(bytes as u64);
-        if let Some(found) = self.flows.lookup(hash, &key, bytes) {
-            let class = if found.is_elephant { CLASS_ELEPHANT } else { CLASS_MOUSE };
-            if is_last {
-                self.end(hash, &key);
-            }
-            return Some((self.place_of(found.route)?, class));
-        }
-        let Some(peer) = table.owner(flow.destination) else {
-            bump(&self.counters.no_member);
-            return None;
-        };
-        let way = table.peers.get(peer).and_then(|p| spread_by(&p.ways, hash, |w| (w.path, w.weight)));
-        let Some(id) = way.and_then(|w| self.routes.get(&w.path)) else {
-            bump(&self.counters.no_route);
-            return None;
-        };
-        let id = *id;
-        self.flows.assign(hash, key, bytes, id);
-        Some((self.place_of(id)?, CLASS_MOUSE))
-    }
-
-    fn place_of(&self, route: RouteId) -> Option<Place> {
-        let place = self.places.get(route.index()).copied().flatten();
-        if place.is_none() {
-            bump(&self.counters.no_route);
-        }
-        place
-    }
-
-    /// Counts flows, for people, for the route control, and for the other queues.
-    fn count(&mut self, now: Instant) {
-        if now.saturating_since(self.counted) < COUNT {
-            return;
-        }
-        self.counted = now;
-        let active = self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect();
-        self.queues.tell(self.flows.unremembered(), active);
-    }
-
-    /// Moves single elephants to where their share is larger.
-    fn rebalance(&mut self, now: Instant) {
-        let Some(turn) = self.queues.turn(now).filter(|turn| *turn != self.turn) else { return };
-        self.turn = turn;
-        let several = self.reader.table.peers.iter().filter(|peer| peer.ways.len() > 1);
-        let ways = Vec::from_iter(several.map(|peer| &peer.ways));
-        if ways.is_empty() {
-            return;
-        }
-        let elsewhere = self.queues.elephants_elsewhere();
-        let share = |w: &Way| {
-            let route = *self.routes.get(&w.path)?;
-            let elsewhere = elsewhere.get(&w.path).copied().unwrap_or(0);
-            let [one, capacity, carried] = [w.predicted_bps, w.capacity_bps, w.throughput_bps].map(Rate::from_bps);
-            Some(Share { route, one, capacity, carried, elsewhere })
-        };
-        let destinations: Vec<Vec<Share>> = ways.iter().map(|w| w.iter().filter_map(share).collect()).collect();
-        if self.flows.rebalance(&destinations, REBALANCE_MARGIN) > 0 {
-            // The next queue has to know.
-            self.counted = Instant::ZERO;
-            self.count(now);
         }
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,8 @@ const USUAL_QUEUES: usize = 8;
 pub(crate) const RECORD_SIZE: Bytes = Bytes::new(1_000_000_000);
 /// Less has no room for anything after the policy and the members.
 const LEAST_RECORD: Bytes = Bytes::new(1_000_000);
+/// Default of the share of a link's rate that probes may take.
+const PROBE_SHARE: f64 = 0.01;
 /// Of gossip: enough for some thirty members of which each has a link to each.
 const GOSSIP_RATE: Rate = Rate::from_bps(1_000_000);
 /// A second of less has no room for what has to be asked and for a certificate.
@@ -289,6 +291,49 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Settings of a member with these addresses and peers, all else at its default: for members that run without a file.
+    pub fn of_member(identity: Identity, secret: &str, addresses: Vec<IpAddr>, members: Vec<MemberSettings>) -> Self {
+        let members: BTreeMap<Member, MemberSettings> = members.into_iter().map(|m| (m.key.member(), m)).collect();
+        Self {
+            path: PathBuf::new(),
+            identity,
+            secret: Sha256::digest(secret.as_bytes()).into(),
+            authority: None,
+            certificate: None,
+            certified_until_utc_s: None,
+            refuse: Vec::new(),
+            addresses,
+            subnets: Vec::new(),
+            listen: SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), DEFAULT_PORT),
+            device: "lh0".to_owned(),
+            mtu: DEFAULT_MTU,
+            queues: None,
+            relay: true,
+            relay_rate: None,
+            congestion_control: None,
+            policy: PolicyName::Default,
+            single_path: false,
+            paths: None,
+            eta: None,
+            model: None,
+            rate_aware: Model::RATE_AWARE_2008,
+            t_ch: None,
+            sensor: None,
+            capacity: None,
+            probe_share: PROBE_SHARE,
+            gossip_rate: GOSSIP_RATE,
+            control: PathBuf::new(),
+            status: None,
+            status_names: Vec::new(),
+            events: None,
+            record: None,
+            record_size: RECORD_SIZE,
+            offload: Offload::default(),
+            as_written: toml::Table::new(),
+            members: members.into(),
+        }
+    }
+
     /// Checks the text of a file whose key has been read, and which names no certificate: for the fuzz target.
     pub(crate) fn parse(path: &Path, text: &str, identity: Identity) -> Result<Self, String> {
         let file = parsed(text)?;
@@ -476,7 +521,7 @@ fn sensor(
 
 /// The share of a link's rate that probes may take.
 fn probe_share(asked: Option<f64>) -> Result<f64, String> {
-    let share = asked.unwrap_or(0.01);
+    let share = asked.unwrap_or(PROBE_SHARE);
     if !(0.0..=0.5).contains(&share) {
         return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
     }

@@ -36,6 +36,8 @@ pub(crate) const fn ack_bytes(ipv6: bool, blocks: usize) -> u32 {
 pub(crate) struct Paths {
     lists: Vec<Box<[u32]>>,
     known: BTreeMap<(usize, usize), u32>,
+    /// Ends of the paths that lead through the members of an overlay.
+    tunnels: BTreeMap<u32, (usize, usize)>,
 }
 
 impl Paths {
@@ -46,6 +48,22 @@ impl Paths {
             self.lists.push(wires.into_iter().map(|w| w as u32).collect());
             (self.lists.len() - 1) as u32
         })
+    }
+
+    /// Index of the path from one member of an overlay to another, which the members choose.
+    pub(crate) fn through_tunnel(&mut self, from: usize, to: usize) -> u32 {
+        if let Some((path, _)) = self.tunnels.iter().find(|(_, ends)| **ends == (from, to)) {
+            return *path;
+        }
+        self.lists.push(Box::default());
+        let path = (self.lists.len() - 1) as u32;
+        self.tunnels.insert(path, (from, to));
+        path
+    }
+
+    /// Ends of a path through an overlay; `None`: it leads over wires.
+    pub(crate) fn tunnel(&self, path: u32) -> Option<(usize, usize)> {
+        self.tunnels.get(&path).copied()
     }
 
     /// The wire at a position of a path; `None`: the path ends there.

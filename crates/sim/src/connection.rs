@@ -60,8 +60,14 @@ impl Settings {
     }
 
     /// Parameters of a bulk flow.
-    pub(crate) fn of_flow(scenario: &Scenario, paths: &mut Paths, flow: &Flow) -> Self {
+    /// `tunnel_mtu`: maximum IP packet through the overlay in bytes.
+    pub(crate) fn of_flow(scenario: &Scenario, paths: &mut Paths, flow: &Flow, tunnel_mtu: u32) -> Self {
         let mut all = Self::between(scenario, paths, flow.from, flow.to, flow.ipv6);
+        if flow.overlay {
+            let mss = tunnel_mtu.saturating_sub(addressing::tcp_header(flow.ipv6)).clamp(1, all.sender.mss);
+            (all.sender.mss, all.receiver.mss) = (mss, mss);
+            all.paths = [paths.through_tunnel(flow.from, flow.to), paths.through_tunnel(flow.to, flow.from)];
+        }
         if let Some(mss) = flow.mss {
             let mss = mss.saturating_sub(addressing::TIMESTAMP_BYTES).clamp(1, all.sender.mss);
             (all.sender.mss, all.receiver.mss) = (mss, mss);

@@ -30,9 +30,16 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    pub(crate) fn new(scenario: &Scenario, paths: &mut Paths, flow: &Flow, (index, seed): (u32, u64)) -> Self {
+    /// `zero`: start of the run.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        paths: &mut Paths,
+        flow: &Flow,
+        (index, seed): (u32, u64),
+        zero: Instant,
+    ) -> Self {
         let payload = flow.block.map_or(DATAGRAM_BYTES, Bytes::as_u64);
-        let start = Instant::ZERO + flow.start;
+        let start = zero + flow.start;
         let rate = flow.rate.unwrap_or(Rate::ZERO);
         let (end, left) = match flow.extent {
             Extent::Duration(time) => (start + time, u64::MAX),
@@ -48,7 +55,11 @@ impl Datagrams {
             left,
             payload: payload as u32,
             header: addressing::udp_header(flow.ipv6),
-            path: paths.between(scenario, flow.from, flow.to),
+            path: if flow.overlay {
+                paths.through_tunnel(flow.from, flow.to)
+            } else {
+                paths.between(scenario, flow.from, flow.to)
+            },
             index,
             sent: 0,
             received: 0,

@@ -44,14 +44,15 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(scenario: &Scenario, paths: &mut Paths, mice: &Mice, seed: u64) -> Self {
+    /// `zero`: start of the run.
+    pub(crate) fn new(scenario: &Scenario, paths: &mut Paths, mice: &Mice, seed: u64, zero: Instant) -> Self {
         let schedule = match mice.poisson {
             true => Schedule::poisson_every(mice.every, seed),
             false => Schedule::every(mice.every),
         };
         Self {
-            schedule: schedule.starting_at(Instant::ZERO + mice.start),
-            stop: Instant::ZERO + mice.stop,
+            schedule: schedule.starting_at(zero + mice.start),
+            stop: zero + mice.stop,
             sizes: mice.bytes,
             seed,
             index: 0,

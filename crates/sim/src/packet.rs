@@ -22,6 +22,8 @@ pub(crate) enum Address {
     Connection(u32, u32),
     /// The receiver of a flow of datagrams.
     Datagrams(u32),
+    /// The member of an overlay at a node.
+    Member(u32),
 }
 
 /// Content of a packet.
@@ -33,6 +35,8 @@ pub(crate) enum Body {
     Setup(Step),
     /// A datagram with its number.
     Datagram(u64),
+    /// A datagram between members of an overlay: the node that sent it, and its payload.
+    Frame(u32, Box<[u8]>),
 }
 
 /// Steps that precede the data of a small transfer.
@@ -47,6 +51,16 @@ impl Packet {
     /// The packet as a train of `count` segments.
     pub(crate) fn train(self, count: u32, full: u32, last: u32) -> Train<Self> {
         Train { payload: self, count, full, last }
+    }
+
+    /// One segment of a train of this packet; `bytes`: its IP bytes.
+    pub(crate) fn segment(&self, index: u32, bytes: u32) -> Self {
+        let mut packet = self.clone();
+        if let Body::Data(segments) = &mut packet.body {
+            segments.seq += u64::from(index) * u64::from(segments.mss);
+            segments.bytes = u64::from(bytes.saturating_sub(self.header));
+        }
+        packet
     }
 
     /// The part of a packet that a wire has delivered, and its form for the next wire.

@@ -13,7 +13,13 @@ use crate::datagrams::Datagrams;
 use crate::events::{Events, Source};
 use crate::mice::{self, Completion, Setup, Stream};
 use crate::packet::{Address, Body, Packet, Step};
+use crate::tunnels::{DATAGRAM_HEADER_BYTES, Tunnel, TunnelAction, Tunnels};
 use crate::unsupported::{Unsupported, unsupported};
+
+/// Time within which the members of an overlay must reach each other, and the interval of the checks: those of a run on a
+/// kernel.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State of a flow. All counts are totals since the start of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,6 +82,9 @@ enum Traffic {
 pub struct World {
     scenario: Scenario,
     now: Instant,
+    /// Start of the run. The members of an overlay find each other before it.
+    zero: Instant,
+    tunnels: Tunnels,
     events: Events,
     wires: Vec<Direction<Packet>>,
     paths: Paths,
@@ -97,17 +106,30 @@ impl World {
     /// # Errors
     /// The parts of the scenario that the simulator does not have.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, Vec<Unsupported>> {
+        Self::with_members(scenario, seed, Vec::new())
+    }
+
+    /// Builds the network of a scenario with the members of its overlay, each with its node, and lets the members find
+    /// each other before the run starts.
+    ///
+    /// # Errors
+    /// The parts of the scenario that the simulator does not have; or the members do not reach each other.
+    pub fn with_members(
+        scenario: &Scenario,
+        seed: u64,
+        members: Vec<(usize, Box<dyn Tunnel>)>,
+    ) -> Result<Self, Vec<Unsupported>> {
         let missing = unsupported(scenario);
         if !missing.is_empty() {
             return Err(missing);
         }
         let start = Instant::ZERO;
         let wire = |w: scenario::Wire| Direction::new(start, w.seed(seed), w.settings);
-        let changes = scenario.schedule.iter();
-        let changes = changes.map(|c| (start + c.at, link_wire(c.link, c.direction), c.settings.clone()));
         let mut world = Self {
             scenario: scenario.clone(),
             now: start,
+            zero: start,
+            tunnels: Tunnels::new(scenario, members),
             events: Events::default(),
             wires: scenario.wires().into_iter().map(wire).collect(),
             paths: Paths::default(),
@@ -117,13 +139,17 @@ impl World {
             datagrams: Vec::new(),
             streams: Vec::new(),
             completions: Vec::new(),
-            schedule: changes.collect(),
+            schedule: VecDeque::new(),
             outbox: Vec::new(),
             counters: Counters::default(),
         };
+        world.start_members()?;
+        let changes = scenario.schedule.iter();
+        let changes = changes.map(|c| (world.zero + c.at, link_wire(c.link, c.direction), c.settings.clone()));
+        world.schedule = changes.collect();
         world.add_flows(seed);
         for (number, mice) in scenario.mice.iter().enumerate() {
-            let stream = Stream::new(scenario, &mut world.paths, mice, seed.wrapping_add(number as u64));
+            let stream = Stream::new(scenario, &mut world.paths, mice, seed.wrapping_add(number as u64), world.zero);
             world.streams.push(stream);
             world.schedule_mice(number as u32);
         }
@@ -136,12 +162,12 @@ impl World {
             let flow = &self.scenario.flows[number];
             if flow.transport == Transport::Tcp {
                 self.traffic.push(Traffic::Tcp(Vec::new()));
-                self.events.schedule(Source::Flow(number as u32), Instant::ZERO + flow.start);
+                self.events.schedule(Source::Flow(number as u32), self.zero + flow.start);
                 continue;
             }
             let index = self.datagrams.len() as u32;
             let seed = seed.wrapping_add(number as u64);
-            let datagrams = Datagrams::new(&self.scenario, &mut self.paths, flow, (index, seed));
+            let datagrams = Datagrams::new(&self.scenario, &mut self.paths, flow, (index, seed), self.zero);
             self.datagrams.push(datagrams);
             self.traffic.push(Traffic::Datagrams(index));
             self.schedule_datagrams(index);
@@ -150,7 +176,10 @@ impl World {
 
     /// Runs until a time since the start of the run, inclusive.
     pub fn run_until(&mut self, until: Duration) {
-        let until = Instant::ZERO + until;
+        self.run_to(self.zero + until);
+    }
+
+    fn run_to(&mut self, until: Instant) {
         while let Some((at, source)) = self.events.take(until) {
             self.now = self.now.max(at);
             self.counters.events += 1;
@@ -208,7 +237,7 @@ impl World {
             }
         }
         state.srtt = rtts.0.checked_div(rtts.1);
-        state.arrived = arrived.map(|at| at.saturating_since(Instant::ZERO));
+        state.arrived = arrived.map(|at| at.saturating_since(self.zero));
         state
     }
 
@@ -226,11 +255,16 @@ impl World {
         });
         let completion = |s: &Setup| Completion {
             stream: s.stream,
-            start: s.start.saturating_since(Instant::ZERO),
+            start: s.start.saturating_since(self.zero),
             bytes: s.bytes,
             took: None,
         };
         setups.map(completion).collect()
+    }
+
+    /// Start of the run on the clock of the members of an overlay.
+    pub const fn zero(&self) -> Instant {
+        self.zero
     }
 
     /// Work done so far.
@@ -250,6 +284,13 @@ impl World {
             }
             Source::Mice(index) => self.start_transfer(index),
             Source::Flow(index) => self.start_flow(index as usize),
+            Source::Member(node) => {
+                let now = self.now;
+                if let Some(member) = self.tunnels.member(node as usize).filter(|m| m.poll_timeout() <= now) {
+                    member.handle_timeout(now);
+                }
+                self.settle(node as usize);
+            }
         }
     }
 
@@ -263,7 +304,7 @@ impl World {
 
     fn start_flow(&mut self, number: usize) {
         let flow = self.scenario.flows[number].clone();
-        let settings = Settings::of_flow(&self.scenario, &mut self.paths, &flow);
+        let settings = Settings::of_flow(&self.scenario, &mut self.paths, &flow, self.tunnels.mtu());
         let streams = u64::from(flow.streams.max(1));
         for stream in 0..streams {
             let supply = match flow.extent {
@@ -365,9 +406,59 @@ impl World {
 
     /// Passes a train to the wire at its position, or to its receiver at the end of the path.
     fn offer(&mut self, train: Train<Packet>) {
-        let Some(wire) = self.paths.wire(train.payload.path, train.payload.hop) else { return };
+        let Some(wire) = self.paths.wire(train.payload.path, train.payload.hop) else {
+            return self.enter_tunnel(train);
+        };
         self.wires[wire as usize].offer(self.now, train);
         self.schedule_wire(wire);
+    }
+
+    /// Passes a train to the member of an overlay at its source.
+    fn enter_tunnel(&mut self, train: Train<Packet>) {
+        let Some((from, to)) = self.paths.tunnel(train.payload.path) else { return };
+        self.tunnels.enter(self.now, (from, to), train);
+        self.settle(from);
+    }
+
+    /// Does what the member of a node wants done.
+    fn settle(&mut self, node: usize) {
+        while let Some(action) = self.tunnels.member(node).and_then(|m| m.poll_action()) {
+            match action {
+                TunnelAction::Send { to, datagram } => {
+                    let path = self.paths.between(&self.scenario, node, to);
+                    let bytes = datagram.len() as u32 + DATAGRAM_HEADER_BYTES;
+                    let body = Body::Frame(node as u32, datagram.into_boxed_slice());
+                    let to = Address::Member(to as u32);
+                    self.offer(Packet { path, hop: 0, to, header: DATAGRAM_HEADER_BYTES, body }.train(1, bytes, bytes));
+                }
+                TunnelAction::Deliver(ip) => {
+                    if let Some(packet) = self.tunnels.leave(&ip) {
+                        self.receive(packet);
+                    }
+                }
+            }
+        }
+        if let Some(member) = self.tunnels.member(node) {
+            let at = member.poll_timeout();
+            self.events.schedule(Source::Member(node as u32), at);
+        }
+    }
+
+    /// Runs until the members of the overlay reach each other: the run starts then.
+    fn start_members(&mut self) -> Result<(), Vec<Unsupported>> {
+        for node in self.tunnels.nodes() {
+            self.settle(node);
+        }
+        while !self.tunnels.are_ready() {
+            if self.now > Instant::ZERO + READY_TIMEOUT {
+                let reason = format!("no route between all members within {} s", READY_TIMEOUT.as_secs());
+                return Err(vec![Unsupported { key: "overlay".to_owned(), reason }]);
+            }
+            self.run_to(self.now + READY_INTERVAL);
+        }
+        self.zero = self.now;
+        self.take_tallies();
+        Ok(())
     }
 
     /// Takes the deliveries of a wire that are due.
@@ -396,8 +487,16 @@ impl World {
                 self.with_connection(index, generation, |c, now, outbox| c.handle_ack(now, &ack, outbox));
             }
             (Address::Connection(index, generation), Body::Setup(step)) => self.set_up((index, generation), step),
-            (Address::Datagrams(_), Body::Data(_) | Body::Ack(_) | Body::Setup(_))
-            | (Address::Connection(..), Body::Datagram(_)) => {}
+            (Address::Member(node), Body::Frame(from, datagram)) => {
+                let now = self.now;
+                if let Some(member) = self.tunnels.member(node as usize) {
+                    member.handle_datagram(now, from as usize, datagram.into_vec());
+                }
+                self.settle(node as usize);
+            }
+            (Address::Datagrams(_), Body::Data(_) | Body::Ack(_) | Body::Setup(_) | Body::Frame(..))
+            | (Address::Connection(..), Body::Datagram(_) | Body::Frame(..))
+            | (Address::Member(_), Body::Data(_) | Body::Ack(_) | Body::Setup(_) | Body::Datagram(_)) => {}
         }
     }
 
@@ -445,7 +544,7 @@ impl World {
         }
         self.completions.push(Completion {
             stream: setup.stream,
-            start: setup.start.saturating_since(Instant::ZERO),
+            start: setup.start.saturating_since(self.zero),
             bytes: setup.bytes,
             took: Some(self.now.saturating_since(setup.start)),
         });

@@ -9,6 +9,7 @@ use scenario::{Extent, Flow, Scenario, Transport, Wire};
 use sim::{Completion, FlowState, World};
 use units::Bytes;
 
+use super::overlay::Changes;
 use crate::path_parameters::path_parameters;
 use crate::{LabError, flow, traffic, transfers, truth};
 
@@ -27,7 +28,9 @@ pub(crate) fn run(
     observe: &mut dyn FnMut(&LabRecord),
     interrupted: &dyn Fn() -> usize,
 ) -> Result<LabRunEnd, LabError> {
-    let world = World::new(scenario, seed)
+    let members = super::overlay::members(scenario, seed)?;
+    let changes = members.changes();
+    let world = World::with_members(scenario, seed, members.into_tunnels())
         .map_err(|missing| LabError::Unknown(missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let mut simulation = Simulation {
         scenario,
@@ -39,6 +42,7 @@ pub(crate) fn run(
             .map(|f| Recorder::new(f, run, scenario.record.interval, scenario.duration))
             .collect(),
         outcomes: transfers::Outcomes::new(scenario),
+        changes,
         world,
         link_start: Duration::ZERO,
         observe,
@@ -54,6 +58,7 @@ struct Simulation<'a> {
     wires: Vec<(Wire, Tally)>,
     flows: Vec<Recorder>,
     outcomes: transfers::Outcomes,
+    changes: Changes,
     /// Start of the present interval of the links.
     link_start: Duration,
     observe: &'a mut dyn FnMut(&LabRecord),
@@ -157,7 +162,7 @@ impl Simulation<'_> {
             verdict: Verdict::Valid,
             interrupted,
             start_utc_s: None,
-            route_changes: Vec::new(),
+            route_changes: self.changes.since(self.world.zero()),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,

@@ -1,7 +1,11 @@
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
+use ipnet::IpNet;
 use kernel::TunKind;
+use route::Member;
 use testbed::{Namespace, or_skip};
+use units::Bytes;
 use wire::overlay::Sealed;
 
 use super::*;
@@ -120,7 +124,7 @@ fn a_connection_that_its_receiver_resets_is_no_elephant_any_more() {
         let length = packet.len();
         outbound.send(&table, &mut packet, length);
     }
-    let elephants = |outbound: &Outbound| outbound.flows.active(outbound.routes[&Path::direct(Member(2))]).elephants;
+    let elephants = |outbound: &Outbound| outbound.placement.active()[&Path::direct(Member(2))].elephants;
     assert_eq!(elephants(&outbound), 1);
     let mut answer = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 2, 10, 77, 0, 1];
     answer.extend([0x13, 0x89, 0x1b, 0x58, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x11, 0, 0, 0, 0, 0, 0]);
@@ -184,7 +188,7 @@ fn nothing_is_allocated_for_a_packet() {
         buffer[..packet.len()].copy_from_slice(packet);
         outbound.send(&table, &mut buffer, packet.len());
         outbound.batch.flush(&outbound.socket, &outbound.counters);
-        outbound.flows.maintain(kernel::now());
+        outbound.placement.maintain(kernel::now(), 1, &table);
     };
     let packets = [packet_from(7000), super_packet(40)];
     packets.iter().for_each(|p| send(p));
@@ -223,7 +227,7 @@ fn a_flow_goes_to_whose_its_destination_is_now() {
     assert_eq!(arrived(), [0, 1], "not where it went before");
     // And nothing else changes: the flow stays.
     outbound.take_table();
-    let remembered = outbound.routes.values().map(|id| outbound.flows.active(*id).flows).sum::<u32>();
+    let remembered = outbound.placement.active().values().map(|active| active.flows).sum::<u32>();
     assert_eq!(remembered, 1);
 }
 
@@ -291,7 +295,8 @@ fn elephants_that_crowd_a_way_are_moved_one_by_one() {
     }
     let mut placed = Vec::new();
     for turn in 1..=4 {
-        outbound.rebalance(Instant::ZERO + turn * Duration::from_secs(5));
+        let table = Arc::clone(&outbound.reader.table);
+        outbound.placement.rebalance(Instant::ZERO + turn * Duration::from_secs(5), &table);
         placed.push(ways_of(&mut outbound, sockets, 1000..1006).iter().sum::<usize>());
     }
     // Alone there one gets 100 Mb/s and not 16.7, and a second one 50 and not 20; a third one would get 33.3 and not 25, which is less than half as much again.

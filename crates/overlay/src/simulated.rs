@@ -1,0 +1,194 @@
+//! A member without sockets, device and threads, for a simulator.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use packet::Flow;
+use route::Member;
+use units::Instant;
+use wire::overlay::Content;
+
+use crate::counters::Counters;
+use crate::gauges::{Gauges, Queues, active};
+use crate::guard::MacKeys;
+use crate::mesh::{Event, Mesh, Output, Start, micros};
+use crate::placement::Placement;
+use crate::receive::{Arrival, Opener, Taken};
+use crate::seal::{address, head, relay_queue, tail};
+use crate::session::Cipher;
+use crate::settings::Settings;
+use crate::table::Table;
+
+/// Time of day at the start of a simulation: certificates end by it.
+const UTC_S: u64 = 1_800_000_000;
+/// Interval at which the flows are counted and the counts given to the route control.
+const FLOWS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// An action of a simulated member.
+#[derive(Debug)]
+pub enum Action {
+    /// Send a datagram.
+    Send {
+        /// Address of the peer.
+        to: SocketAddr,
+        /// Payload of UDP.
+        datagram: Vec<u8>,
+    },
+    /// Give an IP packet to the host.
+    Deliver(Vec<u8>),
+    /// The best path to a peer has changed.
+    Route {
+        /// Number of the destination.
+        destination: Member,
+        /// The decision, as in the event log.
+        decision: Box<route::Decision>,
+    },
+}
+
+/// A member of an overlay as a state machine: the same sessions, frames, gossip and decisions as `longhaul overlay up`,
+/// with time and datagrams as inputs. Host names are not looked up. Sending and receiving take no time.
+pub struct SimulatedMember {
+    mesh: Mesh,
+    opener: Opener,
+    table: Arc<Table>,
+    placement: Placement,
+    gauges: [Arc<Gauges>; 1],
+    counters: Counters,
+    flows_at: Instant,
+    actions: VecDeque<Action>,
+}
+
+impl std::fmt::Debug for SimulatedMember {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SimulatedMember").field("own", &self.table.own).finish_non_exhaustive()
+    }
+}
+
+impl SimulatedMember {
+    /// Starts a member. Equal settings, seeds and inputs give equal actions.
+    ///
+    /// # Errors
+    /// The route control does not take the settings.
+    pub fn new(settings: Settings, seed: [u8; 32], now: Instant) -> Result<Self, crate::OverlayError> {
+        let keys = MacKeys::of(&settings.identity.public());
+        let relay_rate = settings.relay_rate;
+        let start = Start { seed, cipher: Cipher::Aes256Gcm, generation: 1, utc_s: UTC_S };
+        let wrong = || crate::OverlayError::Refused("the route control does not take these settings".to_owned());
+        let mesh = Mesh::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(wrong)?;
+        let gauges = [Arc::<Gauges>::default()];
+        Ok(Self {
+            opener: Opener::new(keys, mesh.open_calls(), relay_rate),
+            mesh,
+            table: Arc::default(),
+            placement: Placement::new(
+                Queues { own: 0, all: gauges.to_vec() },
+                [seed_word(&seed, 8), seed_word(&seed, 16)],
+            ),
+            gauges,
+            counters: Counters::default(),
+            flows_at: now,
+            actions: VecDeque::new(),
+        })
+    }
+
+    /// Time at which [`Self::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Instant {
+        self.mesh.poll_timeout().min(self.flows_at)
+    }
+
+    /// The next action; `None`: nothing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.flows_at <= now {
+            self.flows_at = now + FLOWS_INTERVAL;
+            self.placement.maintain(now, 1, &self.table);
+            let elephants = active(&self.gauges).into_iter().map(|(path, active)| (path, active.elephants));
+            self.mesh.handle_flows(now, &Vec::from_iter(elephants));
+        }
+        if self.mesh.poll_timeout() <= now {
+            self.mesh.handle_timeout(now);
+        }
+        self.settle();
+    }
+
+    /// A datagram arrives from an address.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, mut datagram: Vec<u8>) {
+        let arrival = Arrival { came: now, from, traffic_class: 0 };
+        let mut events = Vec::new();
+        let mut tell = |event, _| {
+            events.push(event);
+            true
+        };
+        let taken = self.opener.take(&self.table, &mut datagram, arrival, &self.counters, &mut tell);
+        for event in events {
+            self.mesh.handle_network(now, event);
+        }
+        match taken {
+            Taken::Nothing => {}
+            Taken::Packet { begin, end, .. } => {
+                self.actions.extend(datagram.get(begin..end).map(|p| Action::Deliver(p.to_vec())))
+            }
+            Taken::Onward(envelope) => {
+                let next = self.table.peer(Member(envelope.hop_to()));
+                let hop = next.and_then(|p| Some((p.session.as_ref()?, p.endpoint?)));
+                if let Some((session, to)) = hop
+                    && address(session, (envelope, relay_queue(0)), &mut datagram, micros(now)).is_some()
+                {
+                    self.actions.push_back(Action::Send { to, datagram });
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// The host sends an IP packet; it is dropped where no path leads to its destination.
+    pub fn handle_packet(&mut self, now: Instant, ip: &[u8]) {
+        let Some(flow) = Flow::of(ip) else { return };
+        let sent = (ip.len(), packet::is_last(ip));
+        let Some(((peer, way), class)) = self.placement.place(&self.table, &flow, sent, &self.counters) else { return };
+        let Some(way) = self.table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return };
+        let line = way.line(self.table.own, self.placement.queue());
+        let mut datagram = [&vec![0; head(&way.path)], ip, &vec![0; tail(&way.path)]].concat();
+        if line.seal(&mut datagram, Content::Packet { partial: false }, class, micros(now)).is_some() {
+            self.actions.push_back(Action::Send { to: line.to, datagram });
+        }
+    }
+
+    /// Whether each of the other members can be reached.
+    pub fn is_ready(&self) -> bool {
+        self.table.peers.iter().all(|peer| !peer.ways.is_empty())
+    }
+
+    fn settle(&mut self) {
+        if let Some(table) = self.mesh.table() {
+            self.placement.take_table(&table);
+            self.table = Arc::new(table);
+        }
+        while let Some(output) = self.mesh.poll_output() {
+            match output {
+                Output::Send { to, datagram } => self.actions.push_back(Action::Send { to, datagram }),
+                Output::Trial { to, datagrams, each } => {
+                    let all = datagrams.chunks(each).map(|datagram| Action::Send { to, datagram: datagram.to_vec() });
+                    self.actions.extend(all);
+                }
+                Output::Event(Event::Route(decision)) if decision.place == 0 => {
+                    self.actions.push_back(Action::Route { destination: decision.destination, decision });
+                }
+                Output::Event(_)
+                | Output::LookUp { .. }
+                | Output::Routes(_)
+                | Output::NoRoutes(_)
+                | Output::Record(_) => {}
+            }
+        }
+    }
+}
+
+fn seed_word(seed: &[u8; 32], at: usize) -> u64 {
+    seed.iter().skip(at).take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
