@@ -77,7 +77,7 @@ impl SimulatedMember {
         let wrong = || crate::OverlayError::Refused("the route control does not take these settings".to_owned());
         let mesh = Mesh::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(wrong)?;
         let gauges = [Arc::<Gauges>::default()];
-        Ok(Self {
+        let mut member = Self {
             opener: Opener::new(keys, mesh.open_calls(), relay_rate),
             mesh,
             table: Arc::default(),
@@ -89,7 +89,9 @@ impl SimulatedMember {
             counters: Counters::default(),
             flows_at: now,
             actions: VecDeque::new(),
-        })
+        };
+        member.settle();
+        Ok(member)
     }
 
     /// Time at which [`Self::handle_timeout`] is due.

@@ -16,8 +16,8 @@ use crate::packet::{Address, Body, Packet, Step};
 use crate::tunnels::{DATAGRAM_HEADER_BYTES, Tunnel, TunnelAction, Tunnels};
 use crate::unsupported::{Unsupported, unsupported};
 
-/// Time within which the members of an overlay must reach each other, and the interval of the checks: those of a run on a
-/// kernel.
+/// Time within which the members of an overlay must reach each other, and the interval of the checks: those of a run
+/// on a kernel.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_INTERVAL: Duration = Duration::from_millis(100);
 

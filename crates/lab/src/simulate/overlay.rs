@@ -41,7 +41,10 @@ impl Changes {
     pub(super) fn since(&self, zero: Instant) -> Vec<RouteChange> {
         let seconds = |at: Instant| (i128::from(at.as_nanos()) - i128::from(zero.as_nanos())) as f64 / 1e9;
         let all = self.0.borrow();
-        all.iter().map(|(at, change)| RouteChange { at_s: seconds(*at), ..change.clone() }).collect()
+        let mut changes: Vec<RouteChange> =
+            all.iter().map(|(at, change)| RouteChange { at_s: seconds(*at), ..change.clone() }).collect();
+        changes.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        changes
     }
 }
 

@@ -22,6 +22,7 @@ mod recovery;
 mod refusals;
 mod rootless;
 mod simulate;
+mod simulated_overlay;
 mod virtual_time;
 
 /// Experiment of one second with two nodes, a link and a program, without flows.
