@@ -7,13 +7,25 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 MUSL := $(shell uname -m)-unknown-linux-musl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build symbols musl man docs docs-site clean
+.PHONY: help demo check test test-kernel test-timing bench build symbols musl man docs docs-site clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: ## set up, build, run a test over an emulated long fat path, open its report
 	@scripts/demo
+
+check: ## set up, then the checks of every edit: no root, no network, minutes
+	@scripts/setup check
+	@ci/check
+
+test-kernel: ## tests of kernel features in network namespaces; needs root
+	@scripts/setup test
+	@ci/tier kernel
+
+test-timing: ## tests of rates and delays on this machine, one at a time; needs root
+	@scripts/setup test
+	@ci/tier timing
 
 test: ## set up, then every check that CI makes
 	@scripts/setup test
