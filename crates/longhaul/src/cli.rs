@@ -36,7 +36,6 @@ use crate::tune::cli::TuneOptions;
     name = "longhaul",
     version,
     max_term_width = 110,
-    disable_help_subcommand = true,
     after_help = "Examples: longhaul serve\n          \
                   longhaul test server.example.net --reverse --report test.html\n          \
                   longhaul lab path --rate 1Gb/s --rtt 187ms -- longhaul test far\n\

@@ -24,9 +24,30 @@ pub(crate) fn recognise(start: &[u8]) -> Option<&'static str> {
     )
 }
 
+/// Describes the records of another command of longhaul, by their first line; `None` if `longhaul report` reads them.
+pub(crate) fn recognise_command(line: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct First {
+        schema: String,
+    }
+    let first: First = serde_json::from_slice(line).ok()?;
+    let command = first.schema.strip_prefix("longhaul.")?.split_once('/')?.0;
+    let page = match command {
+        "estimate" => "it writes its own page: `longhaul estimate HOST --report FILE.html`",
+        "history" => "it writes its own page: `longhaul history --report FILE.html`",
+        "evaluate" => "it writes its own page: `longhaul evaluate DIR --report FILE.html`",
+        "cc" | "choose" | "model" | "shape" | "tune" => "it has no page",
+        _ => return None,
+    };
+    Some(format!("the records are of `longhaul {command}`; {page}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::recognise;
+    use results::choose::CHOOSE_SCHEMA;
+    use results::estimate::ESTIMATE_SCHEMA;
+
+    use super::{recognise, recognise_command};
 
     #[test]
     fn foreign_files_are_recognised() {
@@ -46,5 +67,18 @@ mod tests {
         for ours in ["", "\n\n", "{\"record\":\"start\"}\n", "\u{feff}{\"record\":\"start\"}", "hello"] {
             assert_eq!(recognise(ours.as_bytes()), None, "{ours}");
         }
+    }
+
+    #[test]
+    fn records_of_other_commands_are_described_and_those_of_the_report_are_not() {
+        let of =
+            |schema: &str| recognise_command(format!("{{\"record\":\"start\",\"schema\":\"{schema}\"}}").as_bytes());
+        for schema in
+            [results::SCHEMA, results::lab::LAB_SCHEMA, results::trace::TRACE_SCHEMA, "longhaul.weather/1", "other"]
+        {
+            assert_eq!(of(schema), None, "{schema}");
+        }
+        assert!(of(ESTIMATE_SCHEMA).unwrap().contains("longhaul estimate HOST --report"));
+        assert!(of(CHOOSE_SCHEMA).unwrap().contains("`longhaul choose`"));
     }
 }

@@ -39,14 +39,19 @@ fn as_rate(argument: &OsStr) -> Option<String> {
     }
 }
 
-/// Equivalent of an iperf3 option that longhaul spells differently, or the reason why a negative number is refused.
-pub(crate) fn hint(command: Option<&OsStr>, error: &clap::Error) -> Option<&'static str> {
+/// Equivalent of an iperf3 option that longhaul spells differently, or the reason why another argument is refused.
+pub(crate) fn hint(arguments: &[OsString], error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_number = argument.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let command = arguments.first();
+    let is_lab_path = arguments.len() > 1 && arguments[..2] == ["lab", "path"];
     let text = match argument.as_str() {
+        _ if is_lab_path && !argument.starts_with('-') => {
+            "write the command after `--`, such as `longhaul lab path -- longhaul test far`"
+        }
         "-1" if command.is_some_and(|c| c == "serve" || c == "test") => {
             "unknown option -1; serve one test with --one-off"
         }
@@ -56,6 +61,11 @@ pub(crate) fn hint(command: Option<&OsStr>, error: &clap::Error) -> Option<&'sta
         "-S" | "--tos" => "unknown option -S (--tos); set the code point with --dscp, such as --dscp af41",
         "-k" | "--blockcount" => "unknown option -k (--blockcount); set the volume with -n, such as -n 10GB",
         "-N" | "--no-delay" => "unknown option -N (--no-delay); TCP_NODELAY is always set",
+        "-f" => "unknown option -f; each rate is shown with its unit, and --json has bits per second",
+        "-d" => "unknown option -d; send in both directions at once with --bidir",
+        "--get-server-output" => {
+            "unknown option --get-server-output; the records of both ends are in every output, such as --json"
+        }
         "-D" | "--daemon" => {
             "unknown option -D (--daemon); run `longhaul serve` as a service, with the systemd unit in packaging/"
         }

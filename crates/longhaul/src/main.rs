@@ -13,6 +13,7 @@ mod input;
 mod lab;
 mod logs;
 mod model;
+mod named;
 mod omit;
 mod output;
 mod overlay;
@@ -22,6 +23,7 @@ mod record_file;
 mod report_command;
 mod serve;
 mod shape;
+mod standard_output;
 mod target;
 mod test;
 mod trace;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
 
 /// Prints the help, the version, or the error of the command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    match habits::hint(std::env::args_os().nth(1).as_deref(), error) {
+    match habits::hint(&std::env::args_os().skip(1).collect::<Vec<_>>(), error) {
         // Replaces the suggestion of the parser, which is to pass the option as a value.
         Some(hint) => output::print_message(&format!("error: {hint}")),
         // A closed output is not an error.
@@ -88,14 +90,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[allow(clippy::print_stderr, reason = "the one place where an error reaches the user")]
 pub(crate) fn print_error(error: &anyhow::Error) {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        // Many errors already end with the text of their cause, which is not repeated.
-        if !text.contains(&cause) {
-            text += if text.is_empty() { "" } else { ": " };
-            text += &cause;
-        }
-    }
     // File names and texts of peers and files may contain escape sequences of the terminal.
-    eprintln!("longhaul: {}", report::summary::printable_lines(&text));
+    eprintln!("longhaul: {}", report::summary::printable_lines(&output::described(error)));
 }

@@ -92,6 +92,8 @@ impl Rest {
         let time = Duration::try_from_secs_f64(last - first).unwrap_or_default();
         summary.throughput_bps = Rate::of(Bytes::new(self.bytes), time).as_bps();
         summary.omitted_s = Some(first);
+        summary.measured_bytes = Some(self.bytes);
+        summary.measured_s = Some(last - first);
         summary.block_rtt = self.block_rtt.summary().or_else(|| summary.block_rtt.take());
         let total: f64 = self.limits.values().sum();
         if total > 0.0 {

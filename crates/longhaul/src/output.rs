@@ -16,7 +16,9 @@ use results::{LabReader, ReadError, Record, Streamed, TestReader, TraceReader, r
 use serde::Serialize;
 
 use crate::cli::{Format, TestOptions};
+use crate::named::Named;
 use crate::record_file::RecordFile;
+use crate::standard_output;
 use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
@@ -77,18 +79,18 @@ impl Outputs {
             bail!("--format, --json, -J and --csv cannot share standard output; write to a file: --json=FILE");
         }
         if options.json_document {
-            sinks.push(("standard output".to_owned(), Some(Sink::Document(Document::default()))));
+            sinks.push((standard_output::NAME.to_owned(), Some(Sink::Document(Document::default()))));
         } else if !json && !csv {
-            sinks.push(("standard output".to_owned(), Some(standard(options)?)));
+            sinks.push((standard_output::NAME.to_owned(), Some(standard(options)?)));
         }
         if let Some(path) = &options.json {
-            sinks.push((path.display().to_string(), Some(Sink::Json(open(path)?))));
+            sinks.push((output_name(path), Some(Sink::Json(open(path)?))));
         }
         if let Some(path) = &options.csv {
-            sinks.push((path.display().to_string(), Some(Sink::Csv(Box::new(CsvReport::new(open(path)?))))));
+            sinks.push((output_name(path), Some(Sink::Csv(Box::new(CsvReport::new(open(path)?))))));
         }
         if let Some(path) = &options.report {
-            sinks.push((path.display().to_string(), Some(Sink::Page(Page::open(path, options.title.clone())?))));
+            sinks.push((output_name(path), Some(Sink::Page(Page::open(path, options.title.clone())?))));
         }
         Ok(Self { sinks, failures: Vec::new(), stops: 0 })
     }
@@ -116,7 +118,7 @@ impl Outputs {
                     // The reader has closed the pipe, so the test stops.
                     self.stops += 1;
                 } else {
-                    self.failures.push(format!("{name}: {e}"));
+                    self.failures.push(described(&anyhow::Error::from(e).context(format!("cannot write {name}"))));
                 }
             }
         }
@@ -129,10 +131,10 @@ impl Outputs {
             if let Err(e) = sink.finish(failure)
                 && !is_broken_pipe(&e)
             {
-                self.failures.push(format!("{name}: {e:#}"));
+                self.failures.push(described(&e.context(format!("cannot write {name}"))));
             }
         }
-        if self.failures.is_empty() { Ok(()) } else { bail!("cannot write {}", self.failures.join("; ")) }
+        if self.failures.is_empty() { Ok(()) } else { bail!("{}", self.failures.join("; ")) }
     }
 }
 
@@ -168,12 +170,33 @@ pub(crate) fn is_standard(path: Option<&Path>) -> bool {
     path == Some(Path::new("-"))
 }
 
+/// Name of an output in messages.
+pub(crate) fn output_name(path: &Path) -> String {
+    if is_standard(Some(path)) { standard_output::NAME.to_owned() } else { path.display().to_string() }
+}
+
+/// An error with its causes. Many errors already end with the text of their cause, and some causes begin with the text
+/// of their context; neither is repeated.
+pub(crate) fn described(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if parts.iter().any(|part| part.contains(&cause)) {
+            continue;
+        }
+        if parts.last().is_some_and(|context| cause.starts_with(context.as_str())) {
+            parts.pop();
+        }
+        parts.push(cause);
+    }
+    parts.join(": ")
+}
+
 /// Opens the file, which keeps its content until the first record, or returns standard output for `-`.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if is_standard(Some(path)) {
-        return Ok(Box::new(io::stdout()));
+        return Ok(Box::new(Named::new(output_name(path), io::stdout())));
     }
-    Ok(Box::new(RecordFile::open(path)?))
+    Ok(Box::new(Named::new(output_name(path), RecordFile::open(path)?)))
 }
 
 /// Writes one record as a JSON line.
@@ -347,4 +370,25 @@ pub(crate) fn warn_of_gaps<R: BufRead, T: Streamed>(reader: &results::Reader<R, 
 #[allow(clippy::print_stderr, reason = "messages for the user, separate from the results on standard output")]
 pub(crate) fn print_message(text: &str) {
     eprintln!("{}", report::summary::printable_lines(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn an_error_repeats_neither_its_cause_nor_its_context() {
+        let full = || anyhow!("no space left");
+        for (error, text) in [
+            (full().context("cannot write a"), "cannot write a: no space left"),
+            (full().context("cannot write a: no space left"), "cannot write a: no space left"),
+            (anyhow!("cannot write a: no space left").context("cannot write a"), "cannot write a: no space left"),
+            (full().context("cannot write a").context("cannot write a"), "cannot write a: no space left"),
+            (full().context("cannot write b").context("test"), "test: cannot write b: no space left"),
+        ] {
+            assert_eq!(described(&error), text);
+        }
+    }
 }

@@ -19,6 +19,14 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// Returns a parser of rates of at least `min`.
+pub(crate) fn rate_from(min: Rate) -> impl Fn(&str) -> Result<Rate, String> + Clone {
+    move |text| match text.parse::<Rate>().map_err(message)? {
+        rate if rate >= min => Ok(rate),
+        _ => Err(format!("the rate must be {}b/s or more", min.as_bps())),
+    }
+}
+
 /// Returns a parser of sizes within `range`, in bytes.
 pub(crate) fn bytes(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Bytes, String> + Clone {
     move |text| {
@@ -26,6 +34,7 @@ pub(crate) fn bytes(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Bytes
         let (min, max) = (range.start(), range.end());
         match *max {
             _ if range.contains(&bytes.as_u64()) => Ok(bytes),
+            u64::MAX if *min == 1 => Err("the size must be above zero".to_owned()),
             u64::MAX => Err(format!("the size must be {min} bytes or more")),
             max => Err(format!("the size must be {min} to {max} bytes")),
         }
@@ -78,9 +87,10 @@ mod tests {
     #[test]
     fn an_error_states_the_allowed_range() {
         assert_eq!(rate("0").unwrap_err(), "the rate must be 1b/s or more");
+        assert_eq!(rate_from(Rate::from_bps(200))("0").unwrap_err(), "the rate must be 200b/s or more");
         assert_eq!(rate("10").unwrap_err(), "10 has no unit; write 10Mb/s, 10kb/s or 10b/s");
         assert_eq!(bytes(88..=32_767)("40").unwrap_err(), "the size must be 88 to 32767 bytes");
-        assert_eq!(bytes(NONZERO_SIZE)("0").unwrap_err(), "the size must be 1 bytes or more");
+        assert_eq!(bytes(NONZERO_SIZE)("0").unwrap_err(), "the size must be above zero");
         assert_eq!(time("1").unwrap_err(), "1 has no unit; write 1ms or 1s");
         assert_eq!(seconds_from(10 * MS)("0").unwrap_err(), "the time must be 10ms or more");
         assert_eq!(seconds_from(NONZERO_TIME_MIN)("0").unwrap_err(), "the time must be above zero");

@@ -133,6 +133,9 @@ fn load_from(mut source: impl BufRead, path: &Path) -> anyhow::Result<Loaded> {
     let mut lines = source.by_ref().take(LINE_BYTES_MAX);
     while first.trim_ascii().is_empty() && lines.read_until(b'\n', &mut first).with_context(|| name.clone())? > 0 {}
     let text = without_mark(&first).trim_ascii();
+    if let Some(description) = foreign::recognise_command(text) {
+        bail!("{name}: {description}; `longhaul report` reads the records of test, lab and trace");
+    }
     let (is_lab, is_trace) = (is_lab_record(text), is_trace_record(text));
     let whole = Cursor::new(first).chain(source);
     if is_lab {

@@ -83,6 +83,8 @@ fn target(path: &Path) -> anyhow::Result<Target> {
         if !existing.is_file() {
             return Ok(Target::Direct(target::open(path, OpenOptions::new().write(true))?));
         }
+        // A rename would replace a file that its mode protects against writing.
+        OpenOptions::new().write(true).open(path)?;
     }
     let target = resolve_links(path)?;
     let directory = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
@@ -91,8 +93,15 @@ fn target(path: &Path) -> anyhow::Result<Target> {
         .prefix(".longhaul-")
         .permissions(fs::Permissions::from_mode(mode))
         .tempfile_in(directory)
+        .map_err(|e| without_draft(&e))
         .with_context(|| format!("cannot create a file in {}", directory.display()))?;
     Ok(Target::Draft { draft, target, existing: existing.map(Box::new) })
+}
+
+/// Error without the random name of the draft, which `tempfile` appends.
+fn without_draft(error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or_default().to_owned())
 }
 
 /// Resolves symbolic links; the target need not exist.
@@ -134,9 +143,10 @@ fn copy_owner_and_mode(before: &Metadata, new: &File, target: &Path) -> io::Resu
         Ok(()) => new.set_permissions(before.permissions()),
         Err(e) => {
             print_message(&format!(
-                "longhaul: the owner of {} is now user {} instead of user {} and group {}: {e}",
+                "longhaul: {} now belongs to user {} and group {} instead of user {} and group {}: {e}",
                 target.display(),
                 now.uid(),
+                now.gid(),
                 before.uid(),
                 before.gid()
             ));

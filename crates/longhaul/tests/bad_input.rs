@@ -72,7 +72,7 @@ fn numbers_out_of_range_are_rejected_with_option_and_range() {
         ("--udp", "0", "1b/s or more"),
         ("--link-rate", "0b/s", "1b/s or more"),
         ("--streams", "129", "1..=128"),
-        ("--bytes", "0", "1 bytes or more"),
+        ("--bytes", "0", "above zero"),
         ("--window", "0", "1 to 2147483647 bytes"),
         ("--window", "2GiB", "1 to 2147483647 bytes"),
         ("--mss", "87", "88..=32767"),
@@ -109,7 +109,12 @@ fn common_mistakes_have_an_answer() {
         (&["estimate", " "], "without spaces"),
         (&["test", "192.0.2.1", "-t", "-5"], "a value cannot be negative"),
         (&["history", "--since", "-1d"], "a value cannot be negative"),
+        (&["shape", "constant", "--rate", "0", "lo"], "200b/s or more"),
         (&["serve", "-1"], "--one-off"),
+        (&["lab", "path", "longhaul", "test", "far"], "write the command after `--`"),
+        (&["lab", "path", "--queue", "0", "--", "true"], "--queue 0 has no unit; write bytes"),
+        (&["test", "192.0.2.1", "-f", "m"], "each rate is shown with its unit"),
+        (&["test", "192.0.2.1", "--get-server-output"], "records of both ends"),
         (&["test", "192.0.2.1", "-A", "999"], "CPUs, counted from 0"),
         (&["report", "/proc/self", "-o", "/dev/null"], "name a file in it, such as /proc/self/records.jsonl"),
     ] {
@@ -132,6 +137,9 @@ fn an_unreachable_host_is_named() {
         assert_rejected(arguments, &format!("connecting to 127.0.0.1:{port}"));
         assert_rejected(arguments, "is `longhaul serve` running there");
     }
+    let both = ["choose", &with_port, &format!("{with_port}@127.0.0.2")];
+    assert_rejected(&both, &format!("\n  {with_port}: connecting to"));
+    assert_rejected(&both, &format!("\n  {with_port}@127.0.0.2: connecting to"));
     assert_rejected(&["test", "[::1]:0"], "port `0` is out of range (1-65535)");
     assert_rejected(&["test", "[far]:5003"], "not an IPv6 address");
     assert_rejected(&["test", "no-such-host.invalid"], "no-such-host.invalid");
@@ -160,6 +168,8 @@ fn files_without_valid_records_are_rejected_with_line_numbers() {
         ("other.jsonl", "{\"record\":\"flight\"}\n", "no records"),
         ("wrong.jsonl", "{\"record\":\"end\"}\n", "line 1"),
         ("array.json", "[{\"record\":\"start\"}]\n", "it is one JSON array"),
+        ("estimate.jsonl", "{\"record\":\"start\",\"schema\":\"longhaul.estimate/2\"}\n", "estimate HOST --report"),
+        ("tune.jsonl", "{\"record\":\"start\",\"schema\":\"longhaul.tune/2\"}\n", "`longhaul tune`; it has no page"),
     ] {
         let file = path(directory.path(), name);
         std::fs::write(&file, content).unwrap();
@@ -274,6 +284,26 @@ fn a_closed_pipe_ends_the_test_without_an_error() {
     assert!(text(&out.stderr).is_empty(), "{}", text(&out.stderr));
     // The limit is far below the 30 s of the test, and far above the time that its end takes.
     assert!(start.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn a_closed_pipe_keeps_the_exit_status_of_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        longhaul().args(arguments).env("LONGHAUL_STATE", directory.path()).stdout(writer).output().unwrap()
+    };
+    // 10 Gb/s over 500 ms need larger buffers than the defaults of any kernel.
+    for (arguments, status) in [
+        (&["tune", "check", "--rate", "10Gb/s", "--rtt", "500ms"][..], 1),
+        (&["tune", "check", "--rate", "10Gb/s", "--rtt", "500ms", "--json"], 1),
+        (&["model", "--rtt", "100ms", "--loss", "1e-4"], 0),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    }
 }
 
 #[test]

@@ -182,6 +182,25 @@ fn options_of_iperf3_are_rejected_with_the_equivalent() {
 }
 
 #[test]
+fn the_command_help_prints_the_help_of_a_command() {
+    let of = |arguments: &[&str]| {
+        let out = longhaul().args(arguments).output().unwrap();
+        assert!(out.status.success(), "{arguments:?}: {}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    for (help, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "test"], &["test", "--help"]),
+        (&["help", "lab", "path"], &["lab", "path", "--help"]),
+        (&["lab", "help", "path"], &["lab", "path", "--help"]),
+    ] {
+        let printed = of(help);
+        assert_eq!(printed, of(option), "{help:?}");
+        assert!(printed.contains("Usage: longhaul"), "{printed}");
+    }
+}
+
+#[test]
 fn omitted_intervals_are_shown_and_not_counted() {
     let serve = Serve::start(&[]);
     let out = serve.test(&["-O", "0.4", "-t", "0.6", "-i", "0.2", "--pacing", "80Mb/s", "--json"]);
@@ -202,13 +221,14 @@ fn omitted_intervals_are_shown_and_not_counted() {
     assert_eq!(start.plan.duration_ns, Some(1_000_000_000));
     let direction = &end.directions[0];
     assert_eq!(direction.omitted_s, first);
+    assert_eq!((direction.measured_bytes, direction.measured_s), (Some(bytes), first.map(|first| last - first)));
     assert!(bytes > 0 && bytes < direction.receiver.bytes, "{bytes} of {}", direction.receiver.bytes);
     let rate = bytes as f64 * 8.0 / (last - first.unwrap());
     assert!((rate / direction.throughput_bps as f64 - 1.0).abs() < 1e-3, "{rate} {}", direction.throughput_bps);
 
     let parts = serve.test(&["-O", "0.2", "-t", "0.2", "-i", "0.1"]);
     let parts = text(&parts.stdout);
-    assert!(parts.contains("(omitted)") && parts.contains("after the first"), "{parts}");
+    assert!(parts.contains("(omitted)") && parts.contains("without the first"), "{parts}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -14,6 +15,9 @@ use std::thread;
 
 use common::{Serve, longhaul, text};
 use tempfile::TempDir;
+
+/// User and group without any file.
+const NOBODY_ID: u32 = 65_534;
 
 /// Result file of a test, and its directory.
 static RESULT: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
@@ -189,6 +193,70 @@ fn an_unwritable_output_is_rejected_before_the_test() {
     assert_eq!(out.status.code(), Some(2));
     let message = text(&out.stderr);
     assert!(message.contains("cannot create a file in") && message.contains("No such file or directory"), "{message}");
+}
+
+#[test]
+fn an_error_names_its_output_once() {
+    let full = || fs::File::create("/dev/full").unwrap();
+    let serve = Serve::start(&[]);
+    let port = serve.port.to_string();
+    let test = ["test", "127.0.0.1", "-p", &port, "-n", "100000"];
+    let model = ["model", "--rtt", "100ms", "--loss", "1e-4"];
+    for (command, option, to_full, name) in [
+        (&test[..], "--report=/nope/x", false, "/nope/x"),
+        (&test, "--report=/dev/full", false, "/dev/full"),
+        (&test, "--json=/dev/full", false, "/dev/full"),
+        (&test, "--json", true, "standard output"),
+        (&model, "--json=/dev/full", false, "/dev/full"),
+        (&model, "--json", true, "standard output"),
+        (&model, "--mss=1448", true, "standard output"),
+    ] {
+        let mut command = {
+            let mut c = longhaul();
+            c.args(command).arg(option);
+            c
+        };
+        if to_full {
+            command.stdout(full());
+        }
+        let out = command.output().unwrap();
+        let message = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{option}: {message}");
+        assert_eq!(message.matches(&format!("cannot write {name}: ")).count(), 1, "{option}: {message}");
+        assert_eq!(message.matches("cannot write").count(), 1, "{option}: {message}");
+        assert!(!message.contains(".longhaul-"), "{option}: {message}");
+    }
+}
+
+#[test]
+fn a_file_that_its_mode_protects_is_not_replaced() {
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page.html");
+    fs::write(&page, "kept").unwrap();
+    fs::set_permissions(&page, Permissions::from_mode(0o444)).unwrap();
+    for path in [directory.path(), &page] {
+        std::os::unix::fs::chown(path, Some(NOBODY_ID), Some(NOBODY_ID)).unwrap();
+    }
+    // The user may have no access to the directory of the build.
+    let programs = tempfile::tempdir().unwrap();
+    fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = programs.path().join("longhaul");
+    fs::copy(env!("CARGO_BIN_EXE_longhaul"), &program).unwrap();
+    let out = Command::new(program)
+        .args(["report", "-", "-o"])
+        .arg(&page)
+        .stdin(fs::File::open(&RESULT.1).unwrap())
+        .uid(NOBODY_ID)
+        .gid(NOBODY_ID)
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("Permission denied"), "{}", text(&out.stderr));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "kept");
+    assert_eq!(names(directory.path()), ["page.html"]);
 }
 
 #[test]

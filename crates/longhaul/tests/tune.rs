@@ -110,8 +110,10 @@ fn undo_restores_the_exact_values() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("host's own network"), "{}", text(&refused.stderr));
     let undone = tune(&at, state.path(), &["undo"]);
-    assert!(undone.status.success(), "{}", text(&undone.stderr));
+    assert!(undone.status.success() && undone.stderr.is_empty(), "{}", text(&undone.stderr));
     assert_eq!(sysctls(&at), before);
+    let again = tune(&at, state.path(), &["undo"]);
+    assert!(again.status.success() && text(&again.stderr).contains("nothing to undo"), "{}", text(&again.stderr));
     let unknown = tune(&at, state.path(), &["apply", "net.ipv4.ip_forward"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("no setting `net.ipv4.ip_forward`"), "{}", text(&unknown.stderr));

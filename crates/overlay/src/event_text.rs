@@ -22,16 +22,18 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
             format!("cannot resolve {endpoint}, endpoint of {name}: {why}")
         }
         Event::PeerRejected { from, why } => format!("peer rejected: {from}: {why}"),
-        Event::CertificateEnds { in_s: 0 } => "the certificate of this node has expired".to_owned(),
+        Event::CertificateEnds { in_s: 0 } => "the certificate of this member has expired".to_owned(),
         Event::CertificateEnds { in_s } => {
-            format!("the certificate of this node expires in {:.1} h", *in_s as f64 / 3600.0)
+            format!("the certificate of this member expires in {:.1} h", *in_s as f64 / 3600.0)
         }
         Event::ClockSet { by_s } => {
             format!("the system clock was set by {by_s:+} s; all certificates are checked again")
         }
-        Event::Stalled { for_s } => format!("this node was stalled for {for_s:.2} s; peers may have declared it down"),
+        Event::Stalled { for_s } => {
+            format!("this member was stalled for {for_s:.2} s; peers may have declared it down")
+        }
         Event::DuplicateIdentity => {
-            "another host uses the key of this node; create a key of its own with `overlay init`".to_owned()
+            "another host uses the key of this member; create a key of its own with `overlay init`".to_owned()
         }
         Event::RoutesRestored(restored) => {
             format!("restored addresses and routes: {}", both(&restored.addresses, &restored.routes))

@@ -74,7 +74,7 @@ impl RecordFile {
             self.file = None;
         } else if is_full {
             tracing::warn!(
-                "the decision log {path} has reached {} (`decision_log_size`) and ends here; the node continues",
+                "the decision log {path} has reached {} (`decision_log_size`) and ends here; the member continues",
                 self.most
             );
             self.file = None;

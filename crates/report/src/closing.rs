@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use results::{Completion, DirectionSummary, EndRecord, StartRecord};
 
 use crate::sheet::Sheet;
-use crate::summary::{self, bytes, nanos, percent, rate, ratio, seconds};
+use crate::summary::{self, nanos, percent, rate, ratio};
 
 /// Two lines for each direction: goodput and limit, then delay and loss.
 pub(crate) fn write_closing(out: &mut impl Write, start: Option<&StartRecord>, end: &EndRecord) -> io::Result<()> {
@@ -24,12 +24,7 @@ pub(crate) fn write_closing(out: &mut impl Write, start: Option<&StartRecord>, e
 
 /// `94.13 Mb/s (47.06 MB in 4.00 s), limited by the receive window 98 %`
 fn goodput(d: &DirectionSummary) -> String {
-    let received = &d.receiver;
-    let of = match d.omitted_s {
-        Some(s) => format!("after the first {}", seconds(s)),
-        None => format!("{} in {}", bytes(received.load_bytes()), seconds(received.duration_s)),
-    };
-    let mut text = format!("goodput {} ({of})", rate(d.throughput_bps));
+    let mut text = format!("goodput {} ({})", rate(d.throughput_bps), summary::measured(d));
     if let Some((limit, share)) = summary::limits_by_share(d).first() {
         text += &format!(", limited by {} {}", summary::limit_name(*limit), percent(*share));
     }

@@ -102,8 +102,7 @@ fn direction<W: Write>(
 
 fn goodput<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Result<()> {
     let rx = &d.receiver;
-    let counted = format!("{} received in {}", bytes(rx.load_bytes()), seconds(rx.duration_s));
-    sheet.item("goodput", &format!("{} ({counted})", rate(d.throughput_bps)))?;
+    sheet.item("goodput", &format!("{} ({})", rate(d.throughput_bps), summary::measured(d)))?;
     if let Some(s) = d.omitted_s {
         let left_out = seconds(s);
         sheet.sub(&format!(
@@ -151,11 +150,11 @@ fn delays<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary) -> io::Resul
         sheet.item("block RTT", &format!("{}; as seen by the application", quantiles(rtt)))?;
     }
     if let Some(rtt) = &d.kernel_srtt {
-        let min = d.kernel_min_rtt_ns.map_or_else(String::new, |ns| format!(", smallest {}", nanos(ns)));
+        let min = d.kernel_min_rtt_ns.map_or_else(String::new, |ns| format!(", minimum {}", nanos(ns)));
         let text = format!("smoothed: median {}, 95 % {}{min}", nanos(rtt.p50_ns), nanos(rtt.p95_ns));
         sheet.item("kernel RTT", &format!("{text}; what TCP measures"))?;
     } else if let Some(ns) = d.kernel_min_rtt_ns {
-        sheet.item("kernel RTT", &format!("smallest {}", nanos(ns)))?;
+        sheet.item("kernel RTT", &format!("minimum {}; what TCP measures", nanos(ns)))?;
     }
     if let Some(stages) = &d.decomposition {
         decomposition(sheet, stages)?;
@@ -214,7 +213,7 @@ fn rfc6349<W: Write>(sheet: &mut Sheet<'_, W>, d: &DirectionSummary, r: &Rfc6349
     }
     let connections = r.connections_needed.map_or_else(String::new, |n| format!(", {n} connections needed"));
     sheet.sub(&format!(
-        "baseline RTT {}, mean RTT under load {}, BDP {}{connections}",
+        "baseline RTT {} (kernel minimum), mean RTT under load {}, BDP {}{connections}",
         nanos(r.baseline_rtt_ns),
         nanos(r.mean_rtt_ns),
         bytes(r.bdp_bytes)
@@ -315,5 +314,5 @@ fn clock<W: Write>(sheet: &mut Sheet<'_, W>, c: &ClockSummary) -> io::Result<()>
     )?;
     let after = c.idle_rtt_after_ns.map_or_else(|| "not measured".to_owned(), nanos);
     let before = Some(c.idle_rtt_before_ns).filter(|ns| *ns > 0).map_or_else(|| "not measured".to_owned(), nanos);
-    sheet.item("idle RTT", &format!("before {before}, after {after}"))
+    sheet.item("idle RTT", &format!("before {before}, after {after}; between the two programs"))
 }

@@ -13,7 +13,7 @@ use crate::summary::{bytes, nanos, rate};
 pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl Write) -> io::Result<()> {
     let mut inputs = vec![
         format!("round trip {}", nanos(start.rtt_ns)),
-        format!("loss {:e}", start.loss),
+        format!("loss {}", loss(start.loss)),
         format!("segments of {} B", start.mss_bytes),
         format!("timeout {}", nanos(start.timeout_ns)),
         format!("{} segments per ACK", start.segments_per_ack),
@@ -22,7 +22,7 @@ pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl 
     inputs.extend(start.window_bytes.map(|b| format!("window {}", bytes(b))));
     inputs.extend(start.bytes.map(|b| format!("transfer of {}", bytes(b))));
     writeln!(out, "{}\n", inputs.join(", "))?;
-    let time = start.bytes.map_or("", |_| "      time");
+    let time = start.bytes.map_or("", |_| "         time");
     writeln!(out, "{:<16}  {:>11}  {:>11}{time}  {:<30}  source", "model", "formula", "rate", "of")?;
     for r in results {
         let number = |bps: Option<u64>| bps.map_or_else(|| "-".to_owned(), rate);
@@ -33,7 +33,7 @@ pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl 
         };
         let time = start
             .bytes
-            .map_or_else(String::new, |_| format!("{:>10}", r.completion_ns.map_or_else(|| "-".to_owned(), span)));
+            .map_or_else(String::new, |_| format!("  {:>11}", r.completion_ns.map_or_else(|| "-".to_owned(), span)));
         let about = format!("{}{bound}", r.about);
         writeln!(
             out,
@@ -45,6 +45,11 @@ pub fn write_models(start: &ModelStart, results: &[ModelResult], out: &mut impl 
         )?;
     }
     Ok(())
+}
+
+/// Formats a loss ratio: as a decimal fraction down to a thousandth, below it with an exponent.
+fn loss(ratio: f64) -> String {
+    if ratio == 0.0 || ratio >= 1e-3 { format!("{ratio}") } else { format!("{ratio:e}") }
 }
 
 /// Formats a time in a suitable unit, up to days.

@@ -59,20 +59,25 @@ pub fn bytes(n: u64) -> String {
     Bytes::new(n).to_string()
 }
 
-/// A share 0..=1 in whole per cent; `<1 %` and `>99 %` for values that would round to 0 % or 100 %.
+/// A share 0..=1 in whole per cent; `<1 %` and `>99 %` for values that would round to 0 % or 100 %, and a dash for a
+/// value that is not a number or too large for one.
 pub fn percent(share: f64) -> String {
-    let p = finite(share) * 100.0;
+    let p = share * 100.0;
     match p {
+        p if !p.is_finite() => "-".to_owned(),
         p if p > 0.0 && p < 0.5 => "<1 %".to_owned(),
         p if p > 99.5 && p < 100.0 => ">99 %".to_owned(),
         p => format!("{p:.0} %"),
     }
 }
 
-/// A small ratio from 0 to 1, such as a loss ratio, with a suitable number of digits: `0 %`, `0.0012 %`, `1.50 %`.
+/// A small ratio from 0 to 1, such as a loss ratio, with a suitable number of digits: `0 %`, `0.0012 %`, `1.50 %`. A
+/// value that is not a number, or too large for one, is a dash.
 pub fn ratio(value: f64) -> String {
-    let p = finite(value) * 100.0;
-    if p == 0.0 {
+    let p = value * 100.0;
+    if !p.is_finite() {
+        "-".to_owned()
+    } else if p == 0.0 {
         "0 %".to_owned()
     } else if p.abs() < 0.01 {
         format!("{p:.4} %")
@@ -113,6 +118,19 @@ pub(crate) fn moved(d: &DirectionSummary) -> String {
     }
 }
 
+/// Volume and time from which the goodput is calculated, such as `47.06 MB in 4.00 s`.
+pub(crate) fn measured(d: &DirectionSummary) -> String {
+    let counted = match d.omitted_s {
+        None => Some((d.receiver.load_bytes(), d.receiver.duration_s)),
+        Some(_) => d.measured_bytes.zip(d.measured_s),
+    };
+    match (counted, d.omitted_s) {
+        (Some((n, s)), _) => format!("{} in {}", bytes(n), seconds(s)),
+        // Records of earlier versions do not have the volume without the omitted part.
+        (None, omitted) => format!("after the first {}", seconds(omitted.unwrap_or(0.0))),
+    }
+}
+
 /// Describes a full path: its throughput, the link rate if known, and its queueing delay.
 pub(crate) fn path_full(d: &DirectionSummary) -> String {
     let given = d.rfc6349.as_ref().filter(|r| r.bottleneck_given);
@@ -121,7 +139,7 @@ pub(crate) fn path_full(d: &DirectionSummary) -> String {
     let queue =
         trips.map_or_else(String::new, |(srtt, min)| format!(", {} of queue", nanos(srtt.p50_ns.saturating_sub(min))));
     let lost = d.streams.iter().any(|s| s.retransmits > 0);
-    let losses = if lost { "; losses are queue overflow" } else { "" };
+    let losses = if lost { "; losses are drops at its queue" } else { "" };
     // The slow start does not belong to the rate of the full path.
     let steady = d.ramp_up.as_ref().map_or(d.throughput_bps, |r| r.steady_bps.max(d.throughput_bps));
     format!("path full: {}{of}{queue}{losses}", rate(steady))
@@ -177,7 +195,7 @@ pub const fn limit_remedy(limit: Limit) -> Option<&'static str> {
         Limit::Disk => Some("the disk is slower than the path"),
         Limit::Pacing => Some("the configured rate is the limit"),
         Limit::PathMtu => Some("full-size packets are lost; use a smaller segment size (-M) or MTU"),
-        Limit::Bottleneck => Some("the path is full; losses are queue overflow"),
+        Limit::Bottleneck => Some("the path is full; losses are drops at its queue"),
         Limit::Loss => Some("loss keeps the rate below the capacity of the path"),
         Limit::CongestionWindow | Limit::Unknown => None,
     }
@@ -328,7 +346,9 @@ mod tests {
         for (share, text) in [(0.0, "0 %"), (0.001, "<1 %"), (0.83, "83 %"), (0.999, ">99 %"), (1.0, "100 %")] {
             assert_eq!(percent(share), text);
         }
-        assert_eq!(percent(f64::NAN), "0 %");
+        for extreme in [f64::NAN, f64::INFINITY, 1e308, -1e308] {
+            assert_eq!((percent(extreme).as_str(), ratio(extreme).as_str()), ("-", "-"), "{extreme}");
+        }
         assert_eq!(ratio(0.000_012), "0.0012 %");
         assert_eq!(ratio(0.015), "1.50 %");
     }

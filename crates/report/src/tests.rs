@@ -47,10 +47,33 @@ fn a_udp_run_as_text() {
 #[test]
 fn a_run_without_intervals_or_end_still_prints() {
     let all = records(&Scenario { intervals: 2, ..Scenario::default() });
-    assert!(text(&all[..1]).contains("baseline RTT"));
+    assert!(text(&all[..1]).contains("idle RTT"));
     assert!(text(&all[1..3]).contains("up "));
     let empty = records(&Scenario { intervals: 0, ..Scenario::default() });
     assert!(text(&empty).contains("goodput"));
+}
+
+#[test]
+fn each_round_trip_has_its_own_name_and_source() {
+    let printed = text(&records(&Scenario::default()));
+    let count = |name: &str| printed.lines().filter(|l| l.contains(name)).count();
+    assert_eq!((count("baseline RTT"), count("baseline RTT 48.2 ms (kernel minimum)")), (1, 1), "{printed}");
+    // Before the test in the header, then before and after it, then in the last line.
+    assert_eq!((count("idle RTT"), count("between the two programs")), (3, 2), "{printed}");
+}
+
+#[test]
+fn the_volume_beside_the_goodput_is_that_of_the_measured_part() {
+    let mut all = records(&Scenario::default());
+    let Some(Record::End(end)) = all.last_mut() else { panic!("no end") };
+    let d = &mut end.directions[0];
+    (d.omitted_s, d.throughput_bps) = (Some(2.0), 100_000_000);
+    let of_earlier_version = text(&all);
+    assert_eq!(of_earlier_version.matches("100.0 Mb/s (after the first 2.00 s)").count(), 2, "{of_earlier_version}");
+    let Some(Record::End(end)) = all.last_mut() else { panic!("no end") };
+    (end.directions[0].measured_bytes, end.directions[0].measured_s) = (Some(12_500_000), Some(1.0));
+    let printed = text(&all);
+    assert_eq!(printed.matches("100.0 Mb/s (12.50 MB in 1.00 s)").count(), 2, "{printed}");
 }
 
 #[test]
@@ -147,7 +170,7 @@ fn data_drained_after_the_test_is_not_goodput() {
     (d.throughput_bps, d.receiver.bytes, d.receiver.duration_s) = (4_740_000, 8_847_000, 12.0);
     (d.receiver.drain_bytes, d.receiver.drain_s) = (Some(1_737_000), Some(9.38));
     let printed = text(&all);
-    assert!(printed.contains("4.740 Mb/s (7.110 MB received in 12.00 s)"), "{printed}");
+    assert!(printed.contains("4.740 Mb/s (7.110 MB in 12.00 s)"), "{printed}");
     assert!(printed.contains("and 1.737 MB in 9.38 s after the test (drain)"), "{printed}");
 }
 
@@ -156,7 +179,7 @@ fn a_full_path_is_reported_with_its_rate_and_queue() {
     let printed = text(&records(&Scenario { intervals: 3, limit: "bottleneck", ..Scenario::default() }));
     assert!(printed.contains("limited by     bottleneck 55 %"), "{printed}");
     let line = printed.lines().find(|l| l.contains("path full: ")).unwrap();
-    for part in [" of 941.5 Mb/s, ", " ms of queue; losses are queue overflow"] {
+    for part in [" of 941.5 Mb/s, ", " ms of queue; losses are drops at its queue"] {
         assert!(line.contains(part), "{line}");
     }
 }

@@ -167,8 +167,9 @@ fn write_header(out: &mut impl Write, start: &StartRecord) -> io::Result<()> {
     if start.plan.transport == Transport::Tcp {
         sheet.item("tcp", &tcp_line(&start.streams))?;
     }
-    let baseline = start.baseline_rtt_ns.map_or_else(|| "not measured".to_owned(), |ns| format!("{} idle", nanos(ns)));
-    sheet.item("baseline RTT", &baseline)?;
+    let source = if start.server.is_some() { "between the two programs" } else { "kernel minimum" };
+    let idle = start.baseline_rtt_ns.map_or_else(|| "not measured".to_owned(), |ns| format!("{}, {source}", nanos(ns)));
+    sheet.item("idle RTT", &idle)?;
     start.notes.iter().try_for_each(|note| sheet.item("note", note))
 }
 

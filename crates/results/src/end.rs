@@ -152,7 +152,8 @@ pub struct Rfc6349 {
     /// Whether TCP sent full segments of exactly the path MTU and received their acknowledgements. Otherwise the path
     /// MTU is an assumption.
     pub path_mtu_verified: bool,
-    /// Baseline round trip (§3.2): the kernel's minimum from the idle path to the end of the load.
+    /// Baseline round trip (§3.2): the minimum of the sending kernel (`tcpi_min_rtt`) from the idle path to the end of
+    /// the load.
     pub baseline_rtt_ns: u64,
     /// Bottleneck bandwidth: the value given by the user, or the maximum arrival rate over several round trips during
     /// the load.
@@ -266,6 +267,12 @@ pub struct DirectionSummary {
     /// All other values cover the whole test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted_s: Option<f64>,
+    /// Bytes that the receiver counted after the omitted time and before the drain; present with `omitted_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_bytes: Option<u64>,
+    /// Time in seconds in which the receiver counted `measured_bytes`; present with `omitted_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_s: Option<f64>,
     /// Counts of the sender.
     pub sender: EndTotals,
     /// Counts of the receiver.

@@ -129,7 +129,8 @@ pub struct StartRecord {
     pub notes: Vec<String>,
     /// Data connections.
     pub streams: Vec<StreamStart>,
-    /// Minimum round trip of the idle path before the load.
+    /// Idle round trip before the load: the minimum of the exchanges of the two programs, or with a thrulay server the
+    /// minimum of the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_rtt_ns: Option<u64>,
     /// Maximum relative error of each quantile of a delay in this result, for any number of samples.

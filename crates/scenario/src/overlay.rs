@@ -21,15 +21,17 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
     let members: Vec<usize> = members.map_or_else(Vec::new, |i| nodes(&i, topology));
     let links = section.item("links").map(|i| i.items().iter().filter_map(|l| link(l, topology, &members)).collect());
     let policy = section.read("policy", quantity::name(&[("default", "default"), (SAFIRE, SAFIRE)]));
+    let has_symbols = policy == Some(SAFIRE);
     // A member's default is the congestion control of this machine, not that of the experiment's flows.
     let of_flows = || (policy != Some(SAFIRE)).then(|| DEFAULT_CONGESTION_CONTROL.to_owned());
     let overlay = Overlay {
         links,
         policy: policy.map(str::to_owned),
         single_path: section.read("single_path", quantity::boolean).unwrap_or(false),
-        t_ch: section.read("t_ch", quantity::duration),
-        t_loss: section.read("t_loss", quantity::duration),
-        n_loss: section.read("n_loss", quantity::whole_u32(1..=u32::MAX)),
+        t_ch: named(&mut section, ["hold_down", "t_ch"], has_symbols).and_then(|i| i.read(quantity::duration)),
+        t_loss: named(&mut section, ["loss_interval", "t_loss"], has_symbols).and_then(|i| i.read(quantity::duration)),
+        n_loss: named(&mut section, ["loss_probes", "n_loss"], has_symbols)
+            .and_then(|i| i.read(quantity::whole_u32(1..=u32::MAX))),
         capacity: section.read("capacity", quantity::rate),
         probe_share: section.read("probe_share", quantity::probability),
         congestion_control: section.read("congestion_control", quantity::text).or_else(of_flows),
@@ -40,6 +42,19 @@ pub(crate) fn read(root: &mut Section<'_>, topology: &Topology) -> Option<Overla
         item.complain(Fault::new("needs between 2 and 64 members", "name the nodes that are to run one"));
     }
     Some(overlay)
+}
+
+/// A setting by its name, or with the policy of the SAFIRE paper also by the symbol of the paper.
+fn named<'a>(section: &mut Section<'a>, names: [&'static str; 2], has_symbols: bool) -> Option<Item<'a>> {
+    let [name, symbol] = names;
+    let (plain, by_symbol) = (section.item(name), section.item(symbol));
+    let Some(given) = &by_symbol else { return plain };
+    if plain.is_some() {
+        given.complain(Fault::new(format!("is the same setting as `{name}`"), "write one of them"));
+    } else if !has_symbols {
+        given.complain(Fault::new(format!("is a symbol of the policy {SAFIRE}"), format!("write `{name}`")));
+    }
+    plain.or(by_symbol)
 }
 
 fn nodes(item: &Item<'_>, topology: &Topology) -> Vec<usize> {

@@ -53,6 +53,17 @@ fn without_a_list_all_members_are_linked_and_without_a_table_there_is_no_overlay
 }
 
 #[test]
+fn the_settings_have_plain_names_with_every_policy() {
+    for policy in ["default", "safire-2008"] {
+        let settings = "hold_down = \"30s\"\nloss_interval = \"20s\"\nloss_probes = 50\n";
+        let text = format!("{LINE}[overlay]\nmembers = [\"a\", \"d\"]\npolicy = \"{policy}\"\n{settings}");
+        let overlay = read(&text).overlay.unwrap();
+        let expected = (Some(Duration::from_secs(30)), Some(Duration::from_secs(20)), Some(50));
+        assert_eq!((overlay.t_ch, overlay.t_loss, overlay.n_loss), expected, "{policy}");
+    }
+}
+
+#[test]
 fn invalid_values_are_rejected_with_their_position() {
     let table = |rest: &str| format!("{LINE}[overlay]\n{rest}");
     for (text, expected) in [
@@ -64,6 +75,14 @@ fn invalid_values_are_rejected_with_their_position() {
         (table("members = [\"a\", \"c\"]\nlinks = [[\"a\"]]\n"), "is not a pair of members"),
         (table("members = [\"a\", \"c\"]\npolicy = \"fast\"\n"), "overlay.policy"),
         (table("members = [\"a\", \"c\"]\nprobe_share = 2\n"), "overlay.probe_share"),
+        (
+            table("members = [\"a\", \"c\"]\nt_ch = \"3s\"\n"),
+            "is a symbol of the policy safire-2008; write `hold_down`",
+        ),
+        (
+            table("members = [\"a\", \"c\"]\npolicy = \"safire-2008\"\nn_loss = 5\nloss_probes = 5\n"),
+            "overlay.n_loss: is the same setting as `loss_probes`",
+        ),
         (table("members = [\"a\", \"c\"]\ncolour = \"red\"\n"), "overlay.colour"),
         (format!("{LINE}overlay = true\n"), "uses an overlay that its nodes do not belong to"),
         (

@@ -13,6 +13,7 @@ use congestion::{Algorithm, Settings};
 use results::cc::{CC_SCHEMA, CcControl, CcOrigin, CcRecord, CcStart};
 use results::lab::KeyValue;
 
+use crate::standard_output::standard_output;
 use cli::{CcCommand, CcOptions, LoadOptions, ShowOptions, UnloadOptions};
 
 pub(crate) fn run(options: CcOptions) -> anyhow::Result<ExitCode> {
@@ -67,7 +68,7 @@ fn unload(options: &UnloadOptions) -> anyhow::Result<ExitCode> {
 
 fn list(json: bool) -> anyhow::Result<ExitCode> {
     let (start, controls) = all()?;
-    let mut out = io::stdout().lock();
+    let mut out = standard_output();
     if json {
         write_json(start, controls, &mut out)?;
     } else {
@@ -82,7 +83,7 @@ fn show(options: &ShowOptions) -> anyhow::Result<ExitCode> {
     let Some(control) = controls.into_iter().find(|c| c.name == options.name) else {
         anyhow::bail!("unknown congestion control {}; known: {}", options.name, known.join(", "));
     };
-    let mut out = io::stdout().lock();
+    let mut out = standard_output();
     if options.json {
         write_json(start, vec![control], &mut out)?;
     } else {

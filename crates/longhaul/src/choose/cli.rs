@@ -32,8 +32,8 @@ pub(crate) struct ChooseOptions {
     /// Compare transfers from the candidates to this host.
     #[arg(long, short = 'R')]
     pub(crate) reverse: bool,
-    /// Run this shell command after the decision, with the best candidate's host as `$1`, or appended if `$1` is
-    /// absent.
+    /// Run this shell command after the decision, with the best candidate as `$1`, or appended if `$1` is absent. The
+    /// candidate has its :PORT if one was given, and not its @ADDRESS.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) then: Option<String>,
     /// Seed of random choices.
@@ -72,6 +72,11 @@ impl Named {
         let target = Target::parse(host).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
         Ok(Self { name: name.to_owned(), target, bind })
     }
+
+    /// Server as given: its host with an optional port, without the local address.
+    pub(crate) fn server(&self) -> &str {
+        self.name.split_once('@').map_or(self.name.as_str(), |(server, _)| server)
+    }
 }
 
 fn probability(text: &str) -> Result<f64, String> {
@@ -96,5 +101,7 @@ mod tests {
         assert!(Named::parse("@192.0.2.1").is_err());
         let named = Named::parse("far:5004@192.0.2.1").unwrap();
         assert_eq!((named.target.port, named.bind), (Some(5004), Some("192.0.2.1".parse().unwrap())));
+        assert_eq!(named.server(), "far:5004");
+        assert_eq!(Named::parse("[2001:db8::1]:5004").unwrap().server(), "[2001:db8::1]:5004");
     }
 }

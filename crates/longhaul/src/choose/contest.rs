@@ -78,8 +78,8 @@ impl Contest {
         };
         let entries: Vec<Entry> = named.iter().zip(opened).map(entry).collect();
         if entries.iter().all(|e| e.active.is_none()) {
-            let first = entries.into_iter().find_map(|e| e.error).unwrap_or_default();
-            anyhow::bail!("no candidate is reachable: {first}");
+            let reasons = entries.into_iter().map(|e| format!("{}: {}", e.named.name, e.error.unwrap_or_default()));
+            anyhow::bail!("no candidate is reachable\n  {}", reasons.collect::<Vec<_>>().join("\n  "));
         }
         let ranking = rank(&vec![None; entries.len()], options.seed);
         Ok(Self { entries, ranking, start })

@@ -3,7 +3,7 @@
 pub(crate) mod cli;
 mod contest;
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -13,7 +13,8 @@ use results::choose::{CHOOSE_SCHEMA, ChooseRecord, ChooseStart};
 use results::{Direction, TestPlan, Transport};
 use units::Bytes;
 
-use crate::output::{is_standard, json_line, open};
+use crate::output::{is_standard, json_line, open, output_name};
+use crate::standard_output::standard_output;
 use cli::{ChooseOptions, Named};
 use contest::Contest;
 
@@ -36,8 +37,8 @@ pub(crate) fn run(options: &ChooseOptions) -> anyhow::Result<ExitCode> {
     let Some(best) = decision.best.as_ref().filter(|_| decision.decided) else {
         return Ok(ExitCode::from(UNDECIDED_STATUS));
     };
-    let host = named.iter().find(|n| n.name == *best).map_or(best.as_str(), |n| n.target.host.as_str());
-    options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| run_then(command, host))
+    let server = named.iter().find(|n| n.name == *best).map_or(best.as_str(), Named::server);
+    options.then.as_ref().map_or(Ok(ExitCode::SUCCESS), |command| run_then(command, server))
 }
 
 fn start(options: &ChooseOptions) -> ChooseStart {
@@ -58,20 +59,20 @@ fn write(options: &ChooseOptions, records: &[ChooseRecord]) -> anyhow::Result<()
             .iter()
             .try_for_each(|r| json_line(&mut out, r))
             .and_then(|()| out.flush())
-            .context("cannot write the records")?;
+            .with_context(|| format!("cannot write {}", output_name(path)))?;
     }
     if !is_standard(options.json.as_deref()) {
-        report::choose::write_choice(records, &mut io::stdout())?;
+        report::choose::write_choice(records, &mut standard_output())?;
     }
     Ok(())
 }
 
-/// Runs the user's command with the best host as `$1`. The host is never part of the command's text, so it is not
+/// Runs the user's command with the best server as `$1`. The server is never part of the command's text, so it is not
 /// parsed.
-fn run_then(command: &str, host: &str) -> anyhow::Result<ExitCode> {
+fn run_then(command: &str, server: &str) -> anyhow::Result<ExitCode> {
     let script = if command.contains("$1") { command.to_owned() } else { format!("{command} \"$1\"") };
     let status = std::process::Command::new("/bin/sh")
-        .args(["-c", &script, "longhaul", host])
+        .args(["-c", &script, "longhaul", server])
         .status()
         .context("cannot run the command of --then")?;
     Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(128)).unwrap_or(u8::MAX)))

@@ -8,13 +8,15 @@ use report::estimate::EstimateText;
 use results::estimate::EstimateRecord;
 
 use super::cli::EstimateOptions;
-use crate::output::{is_standard, json_line, open, write_estimate_page};
+use crate::output::{is_standard, json_line, open, output_name, write_estimate_page};
+use crate::standard_output;
 use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
 pub(super) struct Output {
     text: Option<EstimateText>,
-    json: Option<Box<dyn Write>>,
+    /// Name and writer of the records.
+    json: Option<(String, Box<dyn Write>)>,
     page: Option<Page>,
 }
 
@@ -34,7 +36,8 @@ impl Page {
 impl Output {
     pub(super) fn open(options: &EstimateOptions) -> anyhow::Result<Self> {
         check_distinct(&[("--json", options.json.as_deref()), ("--report", options.report.as_deref())])?;
-        let json = options.json.as_deref().map(open).transpose()?;
+        let json =
+            options.json.as_deref().map(|path| Ok::<_, anyhow::Error>((output_name(path), open(path)?))).transpose()?;
         let text = !is_standard(options.json.as_deref());
         let page = options.report.as_deref().map(Page::open).transpose()?;
         Ok(Self { text: text.then(EstimateText::default), json, page })
@@ -42,12 +45,13 @@ impl Output {
 
     /// Writes a record at once, because a method may take minutes.
     pub(super) fn record(&mut self, record: &EstimateRecord) -> anyhow::Result<()> {
-        if let Some(json) = &mut self.json {
-            json_line(json, record).and_then(|()| json.flush()).context("cannot write the records")?;
+        if let Some((name, json)) = &mut self.json {
+            json_line(json, record).and_then(|()| json.flush()).with_context(|| format!("cannot write {name}"))?;
         }
         if let Some(text) = &mut self.text {
             let mut out = io::stdout();
-            text.write(record, &mut out).and_then(|()| out.flush())?;
+            let written = text.write(record, &mut out).and_then(|()| out.flush());
+            written.with_context(|| format!("cannot write {}", standard_output::NAME))?;
         }
         if let Some(page) = &mut self.page {
             page.records.push(record.clone());
@@ -56,7 +60,9 @@ impl Output {
     }
 
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
-        self.json.as_mut().map_or(Ok(()), |json| json.flush()).context("cannot write the records")?;
+        if let Some((name, json)) = &mut self.json {
+            json.flush().with_context(|| format!("cannot write {name}"))?;
+        }
         let Some(page) = self.page else { return Ok(()) };
         write_estimate_page(page.target, &page.records, "longhaul estimate")
     }

@@ -10,7 +10,7 @@ mod tables;
 mod tests;
 mod truth;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,8 +19,9 @@ use estimate::evaluation::Bootstrap;
 use results::evaluate::{EVALUATE_SCHEMA, Ensemble, EvaluateRecord, EvaluateStart, MeasuredPath};
 use scenario::{Scenario, Transport};
 
-use crate::output::write_evaluation_page;
+use crate::output::{json_line, output_name, write_evaluation_page};
 use crate::record_file::RecordFile;
+use crate::standard_output::standard_output;
 use crate::target::{check_distinct, check_not_input};
 use crate::whole_file::WholeFile;
 use cli::EvaluateOptions;
@@ -83,18 +84,18 @@ fn write(options: &EvaluateOptions, records: &[EvaluateRecord]) -> anyhow::Resul
     let to_stdout = options.json.as_deref().is_some_and(|p| p == Path::new("-"));
     if let Some(path) = &options.json {
         let mut out: Box<dyn Write> = if to_stdout {
-            Box::new(BufWriter::new(io::stdout()))
+            Box::new(BufWriter::new(standard_output()))
         } else {
             Box::new(BufWriter::new(RecordFile::open(path)?))
         };
-        for record in records {
-            serde_json::to_writer(&mut out, record)?;
-            out.write_all(b"\n")?;
-        }
-        out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+        records
+            .iter()
+            .try_for_each(|record| json_line(&mut out, record))
+            .and_then(|()| out.flush())
+            .with_context(|| format!("cannot write {}", output_name(path)))?;
     }
     if !to_stdout {
-        report::evaluate::write_evaluation(records, &mut io::stdout())?;
+        report::evaluate::write_evaluation(records, &mut standard_output())?;
     }
     Ok(())
 }

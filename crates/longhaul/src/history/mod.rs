@@ -4,7 +4,7 @@ pub(crate) mod cli;
 pub(crate) mod memory;
 mod records;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,8 +13,9 @@ use archive::{Archive, Filter, Place, VARIABLE};
 use report::history::{HistoryReport, write_history};
 use results::history::{HISTORY_SCHEMA, HistoryRecord, HistoryStart};
 
-use crate::output::{print_message, write_history_page};
+use crate::output::{json_line, output_name, print_message, write_history_page};
 use crate::record_file::RecordFile;
+use crate::standard_output::standard_output;
 use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 use cli::HistoryOptions;
@@ -103,7 +104,7 @@ fn forget(archive: &mut Archive, host: &str) -> anyhow::Result<ExitCode> {
     let entries = paths.iter().map(|p| archive.forget(&p.path)).sum::<Result<usize, _>>()?;
     let count = |n: usize, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
     let text = format!("deleted {} of {}", count(entries, "entry", "entries"), count(paths.len(), "path", "paths"));
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(standard_output(), "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -112,20 +113,18 @@ fn write(options: &HistoryOptions, all: Vec<HistoryRecord>) -> anyhow::Result<()
     let to_stdout = options.json.as_deref().is_some_and(|p| p == Path::new("-"));
     if let Some(path) = &options.json {
         let mut out: Box<dyn Write> =
-            if to_stdout { Box::new(io::stdout()) } else { Box::new(RecordFile::open(path)?) };
-        for record in &all {
-            let mut line = serde_json::to_vec(record)?;
-            line.push(b'\n');
-            out.write_all(&line).context("cannot write the records")?;
-        }
-        out.flush().context("cannot write the records")?;
+            if to_stdout { Box::new(standard_output()) } else { Box::new(RecordFile::open(path)?) };
+        all.iter()
+            .try_for_each(|record| json_line(&mut out, record))
+            .and_then(|()| out.flush())
+            .with_context(|| format!("cannot write {}", output_name(path)))?;
     }
     let report = HistoryReport::from_records(all);
     if let Some(path) = &options.report {
         page(options, path, &report)?;
     }
     if !to_stdout {
-        write_history(&mut io::stdout(), &report)?;
+        write_history(&mut standard_output(), &report)?;
     }
     Ok(())
 }

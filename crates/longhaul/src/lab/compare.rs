@@ -1,7 +1,7 @@
 //! `longhaul lab compare`.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ use super::NEGATIVE_RESULT;
 use super::cli::CompareOptions;
 use crate::output::write_lab_comparison_page;
 use crate::report_command::{lab_name, load_lab};
+use crate::standard_output::standard_output;
 use crate::target::check_not_input;
 
 pub(crate) fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
@@ -32,9 +33,9 @@ pub(crate) fn run(options: &CompareOptions) -> anyhow::Result<ExitCode> {
                 bail!("{name} and {other_name} have no metric at a common point of the sweep");
             }
             if number > 0 {
-                writeln!(io::stdout())?;
+                writeln!(standard_output())?;
             }
-            write_agreement(io::stdout().lock(), [name, other_name], [reference, other], &all)?;
+            write_agreement(standard_output(), [name, other_name], [reference, other], &all)?;
             differs |= all.iter().any(|c| c.agreement == Agreement::Differs);
         }
     }

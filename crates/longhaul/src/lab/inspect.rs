@@ -1,6 +1,6 @@
 //! `longhaul lab shell`, `status` and `gc`.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -8,6 +8,7 @@ use anyhow::Context;
 use lab::registry;
 
 use super::cli::{ShellOptions, StatusOptions};
+use crate::standard_output::standard_output;
 
 pub(crate) fn shell(options: &ShellOptions) -> anyhow::Result<ExitCode> {
     let (entry, node) = registry::find(&options.node, options.lab)?;
@@ -46,7 +47,7 @@ pub(super) fn exit_code(status: std::process::ExitStatus) -> ExitCode {
 }
 
 pub(crate) fn status(options: &StatusOptions) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
+    let mut out = standard_output();
     let labs = registry::labs()?;
     for entry in &labs {
         if options.json {
@@ -67,7 +68,7 @@ pub(crate) fn status(options: &StatusOptions) -> anyhow::Result<ExitCode> {
 
 pub(crate) fn gc() -> anyhow::Result<ExitCode> {
     let done = registry::collect()?;
-    let mut out = io::stdout().lock();
+    let mut out = standard_output();
     for line in &done {
         writeln!(out, "{line}")?;
     }

@@ -12,7 +12,7 @@ use super::cli::PathOptions;
 use super::inspect::{arguments_or_shell, exit_code};
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, virtual_time};
 use crate::output::json_line;
-use crate::record_file::RecordFile;
+use crate::output::open;
 use crate::target::check_distinct;
 
 /// Experiment file with two nodes and a link, which the options override.
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     gain_privilege()?;
     let directory =
         tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot create a directory for logs")?;
-    let mut json = options.json.as_deref().map(RecordFile::open).transpose()?;
+    let mut json = options.json.as_deref().map(open).transpose()?;
     let mut failure = None;
     let mut observe = |record: &LabRecord| {
         if let Some(file) = &mut json
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
         keep(&directory.path().join("path.pcapng"), to)?;
     }
     if let Some(e) = failure {
-        return Err(e).context("cannot write the records");
+        return Err(e.into());
     }
     let valid = end.verdict == Verdict::Valid;
     if !options.quiet || !valid {
@@ -123,6 +123,8 @@ fn with_option_names(options: &PathOptions, text: String) -> String {
         ("overhead", Some(options.overhead.as_str())),
     ];
     let own = given.iter().filter_map(|(key, value)| Some((key, (*value)?)));
+    // A number on the command line is a quantity without its unit.
+    let text = text.replace(": is a whole number, not a text", " has no unit");
     // The key holds the one-way delay, half of --rtt.
     let text = match text.split_once("links.path.delay: ") {
         Some((_, rest)) => format!("--rtt {:?} (one-way delay is half of it): {rest}", options.rtt),

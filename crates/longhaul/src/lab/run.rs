@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Stdout, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,12 +15,14 @@ use scenario::Experiment;
 use super::cli::{PointList, RunOptions};
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
 use crate::input::read_text;
+use crate::named::Named;
 use crate::output::{CLEAR_LINE, is_terminal, json_line, print_message, read_lab, write_lab_page};
+use crate::standard_output::{StandardOutput, standard_output};
 
 pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), options.repeat)?;
     if options.dry_run {
-        plan::show(&experiment, &mut io::stdout().lock())?;
+        plan::show(&experiment, &mut standard_output())?;
         return Ok(ExitCode::SUCCESS);
     }
     let points = options.points.as_ref().map(|list| selected(list, experiment.scenarios.len())).transpose()?;
@@ -111,8 +113,8 @@ fn create_directory(directory: &Path) -> anyhow::Result<PathBuf> {
 
 /// Outputs of the records: the file and the terminal.
 struct Sink {
-    file: BufWriter<File>,
-    text: LabText<Stdout>,
+    file: Named<BufWriter<File>>,
+    text: LabText<StandardOutput>,
     progress: Option<LabProgress>,
     failure: Option<io::Error>,
 }
@@ -121,8 +123,8 @@ impl Sink {
     fn new(records: &Path) -> anyhow::Result<Self> {
         let file = File::create(records).with_context(|| format!("cannot write {}", records.display()))?;
         Ok(Self {
-            file: BufWriter::new(file),
-            text: LabText::new(io::stdout()),
+            file: Named::new(records.display().to_string(), BufWriter::new(file)),
+            text: LabText::new(standard_output()),
             progress: is_terminal(&io::stderr()).then(LabProgress::new),
             failure: None,
         })
@@ -164,10 +166,10 @@ impl Sink {
         if self.progress.is_some() {
             write!(io::stderr(), "{CLEAR_LINE}")?;
         }
-        self.file.flush().context("cannot write the records")?;
+        self.file.flush()?;
         match self.failure {
-            // A reader that closes the pipe early (`longhaul lab run ... | head`) is not an error.
-            Some(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("cannot write the records"),
+            // Standard error shows the progress; its end is no fault of the experiment.
+            Some(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
             _ => Ok(()),
         }
     }

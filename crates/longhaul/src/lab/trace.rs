@@ -1,6 +1,6 @@
 //! `longhaul lab trace`: capacity of a link in the trace format of mahimahi.
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use units::Rate;
 
 use super::cli::TraceOptions;
 use super::read_experiment;
+use crate::standard_output::standard_output;
 
 pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&options.file, &options.set, options.variant.as_deref(), None)?;
@@ -21,7 +22,7 @@ pub(crate) fn run(options: &TraceOptions) -> anyhow::Result<ExitCode> {
     };
     let direction = if options.backward { LinkDirection::Backward } else { LinkDirection::Forward };
     let trace = trace(scenario, number, direction)?;
-    write!(io::stdout().lock(), "{trace}")?;
+    write!(standard_output(), "{trace}")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,6 +13,7 @@ use super::cli::{VirtualCommand, VirtualOptions};
 use super::inspect::exit_code;
 use super::own_program;
 use crate::output::{CLEAR_LINE, is_terminal, print_message};
+use crate::standard_output::standard_output;
 
 /// Option that starts the guest; the command line in the guest is the same without it.
 const OPTION: &str = "--virtual";
@@ -42,11 +43,11 @@ pub(crate) fn manage(options: &VirtualOptions) -> anyhow::Result<ExitCode> {
             }
             Shutdown::install().context("cannot handle signals")?;
             let place = image.install(&source, &Shutdown::requests, &check)?;
-            writeln!(io::stdout(), "guest kernel: {}", place.display())?;
+            writeln!(standard_output(), "guest kernel: {}", place.display())?;
         }
         VirtualCommand::Remove => {
             let text = if image.remove()? { "removed the guest kernel" } else { "nothing to remove" };
-            writeln!(io::stdout(), "{text}")?;
+            writeln!(standard_output(), "{text}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

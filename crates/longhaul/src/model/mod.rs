@@ -2,10 +2,10 @@
 
 pub(crate) mod cli;
 
-use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use estimate::model::{
     MATHIS_DELAYED_ACK, MATHIS_PERIODIC, PathParameters, Reno, TIMEOUT_BEYOND_RTT, cardwell, cubic_response,
     cubic_with_timeouts, ideal_completion, mathis, pftk, pftk_approximate, pftk_received, rate_aware, ron_score,
@@ -14,7 +14,8 @@ use estimate::model::{
 use results::model::{MODEL_SCHEMA, ModelBound, ModelRecord, ModelResult, ModelStart};
 use units::Rate;
 
-use crate::output::{json_line, open};
+use crate::output::{json_line, open, output_name};
+use crate::standard_output::standard_output;
 use cli::ModelOptions;
 
 /// Initial congestion window in segments (RFC 6928).
@@ -30,13 +31,13 @@ pub(crate) fn run(options: &ModelOptions) -> anyhow::Result<ExitCode> {
     let start = start(options, timeout);
     let results = evaluate(options, timeout);
     let Some(path) = &options.json else {
-        report::model::write_models(&start, &results, &mut io::stdout())?;
+        report::model::write_models(&start, &results, &mut standard_output())?;
         return Ok(ExitCode::SUCCESS);
     };
     let mut out = open(path)?;
     let records = std::iter::once(ModelRecord::Start(start)).chain(results.into_iter().map(ModelRecord::Model));
     for record in records {
-        json_line(&mut out, &record)?;
+        json_line(&mut out, &record).with_context(|| format!("cannot write {}", output_name(path)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,8 +13,8 @@ use crate::logs::LogFormat;
                   longhaul overlay peer add --config west.toml < east-member.txt\n          \
                   longhaul overlay up --config west.toml\n\
                   longhaul-overlay(5) describes configuration, status, metrics and events.\n\
-                  A node needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
-                  Exit status: 0 success; 1 the node failed to start or stopped on an error, or a replay differs; 2 \
+                  A member needs CAP_NET_ADMIN for its tunnel device, and /dev/net/tun.\n\
+                  Exit status: 0 success; 1 the member failed to start or stopped on an error, or a replay differs; 2 \
                   usage or configuration error.")]
 pub(crate) struct OverlayOptions {
     #[command(subcommand)]
@@ -23,9 +23,9 @@ pub(crate) struct OverlayOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverlayCommand {
-    /// Create a key and a configuration for a new node.
+    /// Create a key and a configuration for a new member.
     Init(InitOptions),
-    /// Run a node until Ctrl-C, SIGTERM or `overlay down`.
+    /// Run a member until Ctrl-C, SIGTERM or `overlay down`.
     Up(UpOptions),
     /// Edit the peers in the configuration.
     #[command(subcommand)]
@@ -52,7 +52,7 @@ pub(crate) enum OverlayCommand {
     Reload(AskOptions),
     /// Replay a decision log and report differences.
     Replay(ReplayOptions),
-    /// Stop a running node.
+    /// Stop a running member.
     #[command(after_help = "Example: longhaul overlay down --config west.toml")]
     Down(AskOptions),
 }
@@ -67,7 +67,7 @@ pub(crate) enum PeerCommand {
 pub(crate) enum CaCommand {
     /// Create the key of a certificate authority for the overlay.
     Init(CaInitOptions),
-    /// Sign a certificate for a node with the key of the authority.
+    /// Sign a certificate for a member with the key of the authority.
     Sign(CaSignOptions),
 }
 
@@ -78,28 +78,28 @@ fn endpoint(text: &str) -> Result<String, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigOptions {
-    /// Configuration file of the node.
+    /// Configuration file of the member.
     #[arg(long, short, value_name = "FILE", default_value = "node.toml")]
     pub(crate) config: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay init --address 10.77.0.1 --config west.toml\n\
-    The command prints the peer entry that the other nodes need.")]
+    The command prints the peer entry that the other members need.")]
 pub(crate) struct InitOptions {
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
-    /// Address of the node in the overlay; repeatable, one for IPv4 and one for IPv6.
+    /// Address of the member in the overlay; repeatable, one for IPv4 and one for IPv6.
     #[arg(long, short, value_name = "ADDRESS", required = true)]
     pub(crate) address: Vec<IpAddr>,
-    /// Subnet behind this host that the node serves; repeatable [default: none].
+    /// Subnet behind this host that the member serves; repeatable [default: none].
     #[arg(long, value_name = "NETWORK/LENGTH")]
     pub(crate) subnet: Vec<IpNet>,
-    /// Public endpoint of the node, for the printed peer entry [default: none, the node connects to its peers].
+    /// Public endpoint of the member, for the printed peer entry [default: none, the member connects to its peers].
     #[arg(long, value_name = "HOST[:PORT]", value_parser = endpoint)]
     pub(crate) endpoint: Option<String>,
-    /// File with the network secret that all nodes share, or - for standard input [default: a new secret, for the first
-    /// node].
+    /// File with the network secret that all members share, or - for standard input [default: a new secret, for the first
+    /// member].
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
     /// Network secret as text, visible to all users of this host while the command runs; prefer --secret-file.
@@ -136,7 +136,7 @@ pub(crate) struct PeerAddOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay ca init --key net.key\n\
-    The command prints the line that the configuration of each node needs.")]
+    The command prints the line that the configuration of each member needs.")]
 pub(crate) struct CaInitOptions {
     /// File to create for the key of the authority.
     #[arg(long, value_name = "FILE")]
@@ -145,7 +145,7 @@ pub(crate) struct CaInitOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay ca sign --key net.key --valid 365d < west-member.txt > west.cert\n\
-    The command reads the peer entry that `longhaul overlay init` printed for the node.")]
+    The command reads the peer entry that `longhaul overlay init` printed for the member.")]
 pub(crate) struct CaSignOptions {
     /// File with the key of the authority.
     #[arg(long, value_name = "FILE")]
@@ -176,10 +176,10 @@ pub(crate) struct WhyOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: longhaul overlay replay west.decisions\n\
-    A node writes a decision log, the inputs and decisions of its route control, if `decision_log` is configured.\n\
+    A member writes a decision log, the inputs and decisions of its route control, if `decision_log` is configured.\n\
     Exit status: 0 all decisions are equal; 1 a decision differs; 2 usage or setup error.")]
 pub(crate) struct ReplayOptions {
-    /// Decision log of a node.
+    /// Decision log of a member.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Print JSON.

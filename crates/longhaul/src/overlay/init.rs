@@ -1,4 +1,4 @@
-//! Keys, configurations and certificates of new nodes.
+//! Keys, configurations and certificates of new members.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use overlay::{Certificate, DEFAULT_PORT, Identity, OverlayError, Settings, joine
 use super::cli::{CaInitOptions, CaSignOptions, InitOptions, PeerAddOptions};
 use super::show;
 use crate::input::{FILE_BYTES_MAX, SMALL_BYTES_MAX};
+use crate::standard_output::standard_output;
 use crate::whole_file::write_text;
 
 pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
@@ -52,11 +53,11 @@ pub(super) fn init(options: &InitOptions) -> anyhow::Result<ExitCode> {
     })?;
     writeln!(
         io::stderr(),
-        "wrote {} and {}; add this peer entry to the other nodes:",
+        "wrote {} and {}; add this peer entry to the other members:",
         config.display(),
         key.display()
     )?;
-    write!(io::stdout(), "{lines}")?;
+    write!(standard_output(), "{lines}")?;
     if is_new {
         writeln!(io::stderr(), "use the same network secret on the other nodes (`init --secret-file`): {secret}")?;
     }
@@ -87,7 +88,7 @@ fn quoted(items: impl Iterator<Item = String>) -> String {
 fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     let file = key.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = format!(
-        "# Configuration of an overlay node: longhaul overlay up --config {}\n\nkey = \"{file}\"\nnetwork_secret = {}\naddresses = [{}]\n",
+        "# Configuration of an overlay member: longhaul overlay up --config {}\n\nkey = \"{file}\"\nnetwork_secret = {}\naddresses = [{}]\n",
         options.config.config.display(),
         // JSON quoting is also valid TOML.
         serde_json::Value::from(secret),
@@ -104,7 +105,7 @@ fn settings_text(options: &InitOptions, key: &Path, secret: &str) -> String {
     text
 }
 
-/// Peer entry for the other nodes; the name of the node is that of its configuration file.
+/// Peer entry for the other members; the name of the member is that of its configuration file.
 fn peer_entry(options: &InitOptions, settings: &Settings) -> anyhow::Result<String> {
     let name = settings.path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let name = serde_json::Value::from(name);
@@ -115,7 +116,7 @@ fn peer_entry(options: &InitOptions, settings: &Settings) -> anyhow::Result<Stri
     let _ = writeln!(text, "subnets = [{}]", quoted(settings.serves().iter().map(ToString::to_string)));
     parse_entries(&text).map_err(|e| {
         let is_name = e.starts_with("`name`");
-        let hint = "the name of the node is that of its configuration file without the extension";
+        let hint = "the name of the member is that of its configuration file without the extension";
         if is_name { anyhow::Error::msg(e).context(hint) } else { anyhow::Error::msg(e) }
     })?;
     Ok(text)
@@ -146,10 +147,10 @@ pub(super) fn ca_init(options: &CaInitOptions) -> anyhow::Result<ExitCode> {
     identity.write(&options.key)?;
     writeln!(
         io::stderr(),
-        "wrote {}; do not store it on the nodes; add this line to the configuration of each node:",
+        "wrote {}; do not store it on the members; add this line to the configuration of each member:",
         options.key.display()
     )?;
-    writeln!(io::stdout(), "ca_public_key = \"{}\"", identity.public())?;
+    writeln!(standard_output(), "ca_public_key = \"{}\"", identity.public())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,10 +183,10 @@ pub(super) fn ca_sign(options: &CaSignOptions) -> anyhow::Result<ExitCode> {
     };
     let text = certificate.sign(&authority).map_err(anyhow::Error::msg)?;
     certificate.note_signed(&options.key)?;
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(standard_output(), "{text}")?;
     writeln!(
         io::stderr(),
-        "the certificate of {} is valid until {}; the node's configuration needs `certificate` and `ca_public_key`",
+        "the certificate of {} is valid until {}; the member's configuration needs `certificate` and `ca_public_key`",
         member.name,
         measure::utc_at(certificate.until_utc_s, 0)
     )?;
@@ -259,7 +260,7 @@ pub(super) fn peer_add(options: &PeerAddOptions) -> anyhow::Result<ExitCode> {
     let (file, peers) = (config.display(), show::peers(members));
     writeln!(
         io::stderr(),
-        "{file} has {peers}; for a running node, run `longhaul overlay reload --config {file}` as root or as its user"
+        "{file} has {peers}; for a running member, run `longhaul overlay reload --config {file}` as root or as its user"
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@ use kernel::Shutdown;
 use overlay::{Node, Question, Settings, ask};
 
 use crate::logs;
+use crate::standard_output::standard_output;
 use cli::{AskOptions, CaCommand, OverlayCommand, OverlayOptions, PeerCommand, UpOptions};
 
 pub(crate) fn run(options: OverlayOptions) -> anyhow::Result<ExitCode> {
@@ -45,7 +46,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
         for warning in settings.fill_in_from_host() {
             writeln!(io::stderr(), "longhaul: {warning}")?;
         }
-        write!(io::stdout(), "{}", show::plan(&settings))?;
+        write!(standard_output(), "{}", show::plan(&settings))?;
         return Ok(ExitCode::SUCCESS);
     }
     logs::start(options.log_format);
@@ -54,7 +55,7 @@ fn up(options: &UpOptions) -> anyhow::Result<ExitCode> {
     let ran = Node::start(settings).and_then(|node| {
         let _ = writeln!(
             io::stderr(),
-            "longhaul: node started on device {name} with {peers}; stop it with Ctrl-C or `overlay down`"
+            "longhaul: member started on device {name} with {peers}; stop it with Ctrl-C or `overlay down`"
         );
         node.run(|| Shutdown::requests() > 0)
     });
@@ -75,7 +76,7 @@ fn query(
     text: impl Fn(&serde_json::Value) -> String,
 ) -> anyhow::Result<ExitCode> {
     let answer = ask(&options.config.config, question)?;
-    let value: serde_json::Value = serde_json::from_str(&answer).context("invalid reply from the node")?;
+    let value: serde_json::Value = serde_json::from_str(&answer).context("invalid reply from the member")?;
     if let Some(error) = value.get("error").and_then(|e| e.as_str()) {
         anyhow::bail!("{error}");
     }
@@ -84,6 +85,6 @@ fn query(
         (true, _) => format!("{value}\n"),
         (false, _) => text(&value),
     };
-    write!(io::stdout(), "{shown}")?;
+    write!(standard_output(), "{shown}")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use route::{Begin, Decision, Difference, Record, Replay};
 
 use super::cli::ReplayOptions;
+use crate::standard_output::standard_output;
 
 /// Maximum length of a line in bytes, far above that of any valid line.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -17,7 +18,7 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
     let (replay, is_cut) = replay(&options.file)?;
     let shown = if options.json { format!("{}\n", json(&replay, is_cut)) } else { text(&replay, is_cut) };
-    write!(io::stdout(), "{shown}")?;
+    write!(standard_output(), "{shown}")?;
     Ok(ExitCode::from(u8::from(replay.different() > 0)))
 }
 

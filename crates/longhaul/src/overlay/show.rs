@@ -1,4 +1,4 @@
-//! Formats the replies of a node as text.
+//! Formats the replies of a member as text.
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ fn counted(count: u64, noun: &str) -> String {
 pub(super) fn plan(settings: &Settings) -> String {
     let list = |items: Vec<String>| items.join(", ");
     let mut out = format!(
-        "node {} ({})\nlistens on {}\ncreates the device {} with {}, MTU {}, queues: {}\n",
+        "member {} ({})\nlistens on {}\ncreates the device {} with {}, MTU {}, queues: {}\n",
         settings.identity.public().member(),
         settings.identity.public(),
         settings.listen,
@@ -60,8 +60,10 @@ pub(super) fn plan(settings: &Settings) -> String {
     );
     for m in settings.members.get().values() {
         let subnets = list(m.subnets.iter().map(ToString::to_string).collect());
-        let endpoint =
-            m.endpoint.as_ref().map_or_else(|| "connects to this node".to_owned(), |e| format!("is contacted at {e}"));
+        let endpoint = m
+            .endpoint
+            .as_ref()
+            .map_or_else(|| "connects to this member".to_owned(), |e| format!("is contacted at {e}"));
         let routes = if subnets.is_empty() {
             "has no `subnets`, so no traffic is sent to it".to_owned()
         } else {
@@ -112,7 +114,7 @@ pub(super) fn reloaded(answer: &Value) -> String {
 
 pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
-        "node {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  route\n",
+        "member {:08x} on {}, up {:.0} s\n\n{:<16} {:<5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>10} {:>10}  route\n",
         number(answer, "member"),
         text(answer, "device"),
         float(answer, "running_s"),

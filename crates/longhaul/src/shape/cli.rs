@@ -6,7 +6,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use units::Rate;
 
-use crate::quantity::{rate, seconds_from, time};
+use crate::quantity::{rate_from, seconds_from, time};
+
+/// Minimum rate of a device: about one packet per minute.
+const RATE_MIN: Rate = Rate::from_bps(200);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples: longhaul shape constant --rate 200Mb/s eth0\n          \
@@ -114,7 +117,7 @@ pub(crate) struct ConstantOptions {
     #[arg(value_name = "DEV")]
     pub(crate) device: String,
     /// Rate of frames (L2) in each direction, such as 200Mb/s.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate_from(RATE_MIN))]
     pub(crate) rate: Rate,
     /// Direction of the limited traffic.
     #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = Direction::Both)]

@@ -12,14 +12,12 @@ use std::time::Duration;
 use host::shape::{self, InstallOptions, JournalFile, Restored};
 use results::shape::{ShapeRecord, ShapeState};
 use shaping::{Accounting, Class, Plan, Policy, Queue, QueueKind, Side, SizeLimits};
-use units::Rate;
 
+use crate::standard_output::standard_output;
 use cli::{
     ApplyOptions, ClearOptions, ConstantOptions, Direction, Installing, PlanOptions, ShapeCommand, ShapeOptions,
 };
 
-/// Minimum rate of a device: about one packet per minute.
-const RATE_MIN: Rate = Rate::from_bps(200);
 /// Maximum queueing delay, as in a policy file; senders time out at longer delays.
 const QUEUE_MAX: Duration = Duration::from_secs(60);
 
@@ -58,7 +56,7 @@ fn print(plan: &Plan, json: bool) -> anyhow::Result<()> {
     let mut all = vec![ShapeRecord::Policy(records::policy(plan, ShapeState::Planned))];
     all.extend(records::classes(plan));
     all.extend(records::commands(plan));
-    let mut out = io::stdout().lock();
+    let mut out = standard_output();
     if json {
         records::write_json(&all, &mut out)?;
     } else {
@@ -73,11 +71,6 @@ fn apply(options: &ApplyOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn constant(options: &ConstantOptions) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(
-        options.rate >= RATE_MIN,
-        "--rate {} is out of range (at least 200 b/s); use a rate such as 200Mb/s",
-        options.rate
-    );
     anyhow::ensure!(options.queue <= QUEUE_MAX, "--queue is out of range (at most {} s)", QUEUE_MAX.as_secs());
     let side = || Side {
         rate: options.rate,

@@ -11,6 +11,7 @@ use shaping::SidePlan;
 
 use super::cli::ShowOptions;
 use super::{NEGATIVE_RESULT, records};
+use crate::standard_output::standard_output;
 
 /// Averaging time of the rates of a single reading, without --interval.
 const SINGLE_READING_INTERVAL: Duration = Duration::from_millis(200);
@@ -70,19 +71,23 @@ fn follow(shown: &mut [Shown], interval: Duration, options: &ShowOptions, netlin
         }
         for device in shown.iter_mut() {
             let all = read(device, netlink)?;
-            print(&all, options.json, false)?;
+            if !print(&all, options.json, false)? {
+                return Ok(());
+            }
         }
     }
     Ok(())
 }
 
-fn print(all: &[ShapeRecord], json: bool, whole: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+/// Prints the records. Returns whether a reader is left for more.
+fn print(all: &[ShapeRecord], json: bool, whole: bool) -> io::Result<bool> {
+    let mut out = standard_output();
     match (json, whole) {
         (true, _) => records::write_json(all, &mut out),
         (false, true) => report::shape::write_shape(all, &mut out),
         (false, false) => report::shape::write_counters(all, &mut out),
-    }
+    }?;
+    Ok(!out.is_closed())
 }
 
 fn policy(installation: &InstallationState) -> ShapePolicy {

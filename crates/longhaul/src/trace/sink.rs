@@ -8,7 +8,9 @@ use report::trace::{TraceCsv, TraceReport, TraceText, TraceView, write_trace_sum
 use results::trace::TraceRecord;
 
 use super::cli::TraceOptions;
+use crate::named::Named;
 use crate::output::{is_standard, is_terminal, json_line, open, write_trace_page};
+use crate::standard_output::{self, standard_output};
 use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
@@ -17,7 +19,7 @@ const FRAME_INTERVAL_S_MIN: f64 = 0.1;
 
 /// Selected outputs.
 pub(super) struct Sinks {
-    text: Option<TraceText<io::Stdout>>,
+    text: Option<TraceText<Named<io::Stdout>>>,
     view: Option<TraceView>,
     /// Time of the last frame, in seconds since the start.
     drawn_s: f64,
@@ -63,7 +65,7 @@ impl Sinks {
         if io::stdout().is_terminal() && is_terminal(&io::stderr()) && !options.lines {
             self.view = Some(TraceView::new().context("cannot open the view on the terminal; use --lines")?);
         } else {
-            self.text = Some(TraceText::new(io::stdout()));
+            self.text = Some(TraceText::new(Named::new(standard_output::NAME.to_owned(), io::stdout())));
         }
         Ok(())
     }
@@ -110,7 +112,7 @@ impl Sinks {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         if let Some(view) = self.view.take() {
             view.finish()?;
-            write_trace_summary(&mut io::stdout(), &self.report)?;
+            write_trace_summary(&mut standard_output(), &self.report)?;
         }
         if let Some(place) = self.page {
             write_trace_page(place, &self.report, "longhaul trace")?;

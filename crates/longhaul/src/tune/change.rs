@@ -55,6 +55,9 @@ pub(super) fn undo(options: &UndoOptions) -> anyhow::Result<ExitCode> {
     {
         return Err(e.into());
     }
+    if changes.is_empty() {
+        print_message("nothing to undo: no change by longhaul is in effect here");
+    }
     let mut output = Output::new(options.json);
     output.record(&TuneRecord::Start(start));
     for change in changes {

@@ -25,7 +25,7 @@ fn init_and_peer_add_configure_two_nodes() {
     let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     let plan = text(&plan.stdout);
     assert!(
-        plan.contains("lh0 with 10.77.0.1, MTU 1356") && plan.contains("east connects to this node; 10.77.0.2/32"),
+        plan.contains("lh0 with 10.77.0.1, MTU 1356") && plan.contains("east connects to this member; 10.77.0.2/32"),
         "{plan}"
     );
     // Only the owner may read the key and the secret.
@@ -521,7 +521,7 @@ fn suspicious_settings_cause_warnings_in_a_dry_run() {
     assert!(text(&plan.stderr).contains("`congestion_control` is cubci, which neither"), "{}", text(&plan.stderr));
     let message = "longhaul: the endpoint of east, 192.0.2.1:5460, is in its own network 192.0.2.0/24";
     assert!(text(&plan.stderr).contains(message), "{}", text(&plan.stderr));
-    let message = "north connects to this node; has no `subnets`, so no traffic is sent to it\n";
+    let message = "north connects to this member; has no `subnets`, so no traffic is sent to it\n";
     assert!(text(&plan.stdout).contains(message), "{}", text(&plan.stdout));
 }
 

@@ -112,6 +112,8 @@ impl DirectionReports<'_> {
         DirectionSummary {
             direction,
             omitted_s: None,
+            measured_bytes: None,
+            measured_s: None,
             throughput_bps: receiver.throughput_bps,
             agreement: self.agreement(&sender, &receiver),
             block_rtt: self.sender.and_then(|s| s.block_rtt.clone()),

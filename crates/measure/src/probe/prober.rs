@@ -238,6 +238,11 @@ impl Prober {
         let (spent, cost) = (self.bytes - progress.bytes, self.cost(&train));
         if spent + cost > progress.bounds.bytes || self.bytes + cost > self.granted {
             progress.caveats.push(Caveat::BudgetSpent);
+            if spent == 0 {
+                let left = progress.bounds.bytes.min(self.granted.saturating_sub(self.bytes));
+                progress.error =
+                    Some(format!("the first packet train needs {cost} bytes; the budget leaves {left} bytes"));
+            }
             return Ok(false);
         }
         // The rate limit of the server can lengthen the train.

@@ -4,7 +4,7 @@ use results::Transport;
 
 use super::markup::Html;
 use super::{Run, Series, verdict};
-use crate::summary::{self, bytes, nanos, percent, rate, seconds};
+use crate::summary::{self, nanos, percent, rate, seconds};
 
 pub(crate) fn header(h: &mut Html, runs: &[Run], series: &[Series<'_>], title: &str) {
     h.raw("<header>").element("h1", title);
@@ -54,7 +54,7 @@ fn cards(h: &mut Html, s: &Series<'_>) {
     let t = s.track;
     let mut cards: Vec<(&'static str, String, String)> = Vec::new();
     if let Some(bps) = t.throughput_bps {
-        let of = t.summary.as_ref().map_or_else(String::new, |d| bytes(d.receiver.load_bytes()));
+        let of = t.summary.as_ref().map_or_else(String::new, summary::measured);
         cards.push(("goodput", rate(bps), of));
     }
     if let Some(d) = &t.block_rtt {

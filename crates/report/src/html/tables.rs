@@ -43,7 +43,7 @@ impl<'a, 's> Rows<'a, 's> {
 pub(crate) fn summary(h: &mut Html, series: &[Series<'_>]) {
     let mut rows = Rows::new(series);
     rows.track("goodput", |s| s.track.throughput_bps.map(rate));
-    rows.end("received", |d| Some(format!("{} in {}", bytes(d.receiver.load_bytes()), seconds(d.receiver.duration_s))));
+    rows.end("received", |d| Some(summary::measured(d)));
     rows.end("drained after the test", |d| {
         let r = &d.receiver;
         Some(format!("{} in {}", bytes(r.drain_bytes?), seconds(r.drain_s.unwrap_or(0.0))))
@@ -59,7 +59,7 @@ pub(crate) fn summary(h: &mut Html, series: &[Series<'_>]) {
     });
     rows.end("kernel smoothed RTT, median", |d| d.kernel_srtt.as_ref().map(|r| nanos(r.p50_ns)));
     rows.end("kernel smoothed RTT, 95 %", |d| d.kernel_srtt.as_ref().map(|r| nanos(r.p95_ns)));
-    rows.end("kernel smallest RTT", |d| d.kernel_min_rtt_ns.map(nanos));
+    rows.end("kernel minimum RTT", |d| d.kernel_min_rtt_ns.map(nanos));
     rows.track("idle RTT before the test", |s| s.run.start.baseline_rtt_ns.map(nanos));
     rows.end("one-way delay", |d| d.one_way.as_ref().map(summary::one_way));
     rows.end("one-way delay of the echoes", |d| d.one_way_return.as_ref().map(summary::one_way));
@@ -93,7 +93,7 @@ pub(crate) fn rfc6349(h: &mut Html, series: &[Series<'_>]) {
     row("path MTU (3.1)", |r| {
         Some(format!("{} B, {}", r.path_mtu_bytes, if r.path_mtu_verified { "verified" } else { "not verified" }))
     });
-    row("baseline RTT (3.2)", |r| Some(nanos(r.baseline_rtt_ns)));
+    row("baseline RTT (3.2), kernel minimum", |r| Some(nanos(r.baseline_rtt_ns)));
     row("mean RTT under load", |r| Some(nanos(r.mean_rtt_ns)));
     row("bottleneck bandwidth", |r| {
         Some(format!(

@@ -3,7 +3,7 @@
 use results::{DirectionSummary, Limit, Transport};
 
 use super::run::{Run, Track};
-use crate::summary::{self, bytes, limit_name, nanos, percent, rate, ratio};
+use crate::summary::{self, limit_name, nanos, percent, rate, ratio};
 
 /// Summarises a direction: throughput, limit, delay and its largest stage.
 pub(crate) fn sentence(run: &Run, track: &Track) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn sentence(run: &Run, track: &Track) -> String {
     let end = track.summary.as_ref();
     let mut text = format!("{route}: {} of {}", rate(bps), transport(run));
     if let Some(d) = end {
-        text.push_str(&format!(" ({} in {})", bytes(d.receiver.load_bytes()), summary::seconds(d.receiver.duration_s)));
+        text.push_str(&format!(" ({})", summary::measured(d)));
     }
     if let Some((limit, share)) = track.limits.first().filter(|(l, _)| *l != Limit::Unknown) {
         text.push_str(&format!(", limited mostly by {} ({} of the time)", limit_name(*limit), percent(*share)));

@@ -169,7 +169,8 @@ fn difference(c: &Comparison) -> String {
     if c.reference.mean == 0.0 {
         return metric_value(&c.metric, difference);
     }
-    format!("{:+.1} %", difference / c.reference.mean.abs() * 100.0)
+    let per_cent = difference / c.reference.mean.abs() * 100.0;
+    if per_cent.is_finite() { format!("{per_cent:+.1} %") } else { "-".to_owned() }
 }
 
 /// The tolerance in the form that applies.

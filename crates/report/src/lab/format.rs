@@ -100,7 +100,9 @@ pub(super) fn metric_name(metric: &str) -> String {
 
 /// A value of a metric, without the unit at the end of its name.
 pub(super) fn metric_value(metric: &str, value: f64) -> String {
-    let value = finite(value);
+    if !(value * 1e9).is_finite() {
+        return "-".to_owned();
+    }
     if metric.ends_with("_bps") {
         rate(value.max(0.0).round() as u64)
     } else if metric.ends_with("_s") {
@@ -200,7 +202,8 @@ mod tests {
             ("flow.a.variation_100ms", 0.0213, "a: variation in 100 ms", "2.1 %"),
             ("run.goodput_bps", 45e6, "all traffic: goodput", "45.00 Mb/s"),
             ("run.jain", 0.59719, "all traffic: Jain's fairness index", "0.5972"),
-            ("fairness", f64::NAN, "fairness", "0"),
+            ("fairness", f64::NAN, "fairness", "-"),
+            ("link.path.forward.utilisation", 1e308, "path forward: utilisation", "-"),
         ] {
             assert_eq!((metric_name(metric).as_str(), metric_value(metric, value).as_str()), (name, text));
         }

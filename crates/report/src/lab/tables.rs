@@ -11,7 +11,7 @@ use super::format::{arrow, causes, estimate, link_label, metric_name, metric_val
 use super::points;
 use super::records::{LabReport, RunRecords};
 use crate::html::markup::Html;
-use crate::summary::{bytes, finite, nanos, percent, rate, ratio};
+use crate::summary::{bytes, nanos, percent, rate, ratio};
 
 /// Maximum number of rows of a table that grows with the experiment; the result file has all.
 const ROWS_MAX: usize = 512;
@@ -369,7 +369,7 @@ fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a,
     t.column("link direction", |l| Some(arrow(&link_label(&l.link, &l.from, &l.to))));
     t.column("offered", |l| Some(volume(&l.offered)));
     t.column("delivered", |l| Some(volume(&l.delivered)));
-    t.column("utilisation", |l| l.utilisation.map(|u| mean(l, format!("{:.1} %", finite(u) * 100.0), "utilisation")));
+    t.column("utilisation", |l| l.utilisation.map(|u| mean(l, metric_value("utilisation", u), "utilisation")));
     t.column("dropped", |l| Some(mean(l, l.dropped.total().to_string(), "dropped")));
     if busy.iter().any(|l| l.dropped.total() > 0) {
         t.column("share", |l| Some(ratio(l.dropped.total() as f64 / l.offered.packets.max(1) as f64)));

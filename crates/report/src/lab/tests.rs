@@ -282,6 +282,29 @@ fn non_finite_numbers_are_harmless() {
 }
 
 #[test]
+fn values_too_large_for_their_unit_are_dashes() {
+    let mut all = records(&Lab { intervals: 4, ..Lab::default() });
+    for r in &mut all {
+        match r {
+            LabRecord::RunEnd(e) => e.links.iter_mut().for_each(|l| l.utilisation = Some(1e308)),
+            LabRecord::Summary(s) => {
+                let all = s.points.iter_mut().flat_map(|p| p.metrics.values_mut());
+                all.for_each(|e| (e.mean, e.half_width) = (1e308, Some(1e308)));
+            }
+            LabRecord::Experiment(_)
+            | LabRecord::Run(_)
+            | LabRecord::Flow(_)
+            | LabRecord::Link(_)
+            | LabRecord::Engine(_)
+            | LabRecord::Transfer(_) => {}
+        }
+    }
+    let page = page_of(all, "odd");
+    let shown = body(&page);
+    assert!(!shown.contains(">inf") && !shown.contains("inf\u{a0}%") && !shown.contains("NaN"), "{shown}");
+}
+
+#[test]
 fn files_without_an_experiment_are_refused() {
     let all = records(&Lab { intervals: 1, ..Lab::default() });
     assert_eq!(LabReport::from_records(Vec::new()).unwrap_err(), LabError::NoExperiment);
