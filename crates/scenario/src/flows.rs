@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::mice::Load;
 use crate::model::{Extent, Flow, Transport};
@@ -147,6 +147,11 @@ fn read_group(section: &mut Section<'_>) -> Option<Group> {
     Some(Group { count: count.read(quantity::whole_u32(1..=GROUP_MAX))?, every })
 }
 
+/// Whether a flow sends anything: a UDP flow with a rate of zero is left out, so that a sweep of a load may include none.
+pub(crate) fn sends(draft: &Draft<Flow>) -> bool {
+    draft.what.transport == Transport::Tcp || draft.what.rate != Some(Rate::ZERO)
+}
+
 /// The flows of a group: `elephant-1`, `elephant-2`, ..., each one interval after the one before.
 fn expand(first: &Draft<Flow>, group: Group, item: &Item<'_>) -> Vec<Draft<Flow>> {
     let one = |number: u32| {
@@ -219,7 +224,7 @@ fn udp_only(section: &mut Section<'_>) -> Flow {
     const ARRIVALS: &[(&str, Transport)] = &[("constant", Transport::UdpConstant), ("poisson", Transport::UdpPoisson)];
     let transport = section.read("arrivals", quantity::name(ARRIVALS)).unwrap_or(Transport::UdpConstant);
     let missing = "UDP has no congestion control; write its rate: rate = \"10Mb/s\"";
-    let rate = section.required("rate", missing).and_then(|item| item.read(quantity::rate));
+    let rate = section.required("rate", missing).and_then(|item| item.read(quantity::rate_or_zero));
     section.refuse("congestion_control", "UDP has none", "leave it out, or use TCP");
     section.refuse("pacing", "a UDP flow is sent at its rate", "write rate");
     section.refuse("mss", "UDP has no segments", "for the size of datagrams write block");

@@ -115,7 +115,7 @@ x = nan"#,
         1,
         r#"duration = "60s"
 durations = "61s""#,
-        ":2: durations: is an unknown key; did you mean `duration`? known: about, congestion, defaults, duration, flows, lans, links, mice, name, nodes, overlay, parameters, plot, programs, published, record, repeat, schedule, seed, sweep, validity, variants",
+        ":2: durations: is an unknown key; did you mean `duration`? known: about, congestion, defaults, duration, estimates, flows, lans, links, mice, name, nodes, overlay, parameters, plot, programs, published, record, repeat, schedule, seed, sweep, validity, variants",
     ),
     (
         2,

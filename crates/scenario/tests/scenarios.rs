@@ -65,7 +65,7 @@ fn every_file_is_valid_and_its_short_variant_takes_at_most_eight_seconds_per_poi
         );
         for s in scenarios(name, None) {
             assert!(!s.about.is_empty(), "{name}");
-            assert!(s.flows.len() + s.programs.len() > 0, "{name}");
+            assert!(s.flows.len() + s.programs.len() + s.estimates.len() > 0, "{name}");
         }
         let short = scenarios(name, Some("short"));
         assert!(short.len() <= 4, "{name}: {} points", short.len());

@@ -90,6 +90,8 @@ pub(crate) struct Connection {
     /// Bytes that the application writes in all, if that is fixed, and the time at which the last of them arrived.
     amount: Option<u64>,
     arrived: Option<Instant>,
+    /// Time at which data arrived last that the receiver lacked.
+    last_arrival: Option<Instant>,
 }
 
 impl Connection {
@@ -102,7 +104,7 @@ impl Connection {
             Supply::Bytes(bytes) => Some(bytes),
             Supply::Until(_) => None,
         };
-        Self { sender, receiver, settings, supply, address, amount, arrived: None }
+        Self { sender, receiver, settings, supply, address, amount, arrived: None, last_arrival: None }
     }
 
     pub(crate) fn info(&self) -> tcp::Info {
@@ -131,6 +133,11 @@ impl Connection {
         self.arrived
     }
 
+    /// Time at which data arrived last that the receiver lacked.
+    pub(crate) const fn last_arrival(&self) -> Option<Instant> {
+        self.last_arrival
+    }
+
     /// Time of the next timer.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match (self.sender.poll_timeout(), self.receiver.poll_timeout()) {
@@ -150,7 +157,11 @@ impl Connection {
 
     /// Handles segments that arrive at the receiver.
     pub(crate) fn handle_data(&mut self, now: Instant, segments: Segments, outbox: &mut Vec<Train<Packet>>) {
+        let before = self.receiver.received();
         let ack = self.receiver.handle(now, segments);
+        if self.receiver.received() > before {
+            self.last_arrival = Some(now);
+        }
         if self.arrived.is_none() && self.amount == Some(self.receiver.received()) {
             self.arrived = Some(now);
         }

@@ -20,6 +20,8 @@ pub(crate) enum Source {
     Mice(u32),
     /// The start or stop of a flow.
     Flow(u32),
+    /// A call of `longhaul estimate`.
+    Estimate(u32),
 }
 
 /// Pending events in the order of their times; events at one time are in the order in which they were scheduled.
@@ -29,7 +31,7 @@ pub(crate) enum Source {
 pub(crate) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Source)>>,
     sequence: u64,
-    pending: [Vec<u64>; 6],
+    pending: [Vec<u64>; 7],
 }
 
 /// Marks a source without a pending event.
@@ -81,6 +83,7 @@ impl Events {
             Source::Datagrams(index) => (3, index),
             Source::Mice(index) => (4, index),
             Source::Flow(index) => (5, index),
+            Source::Estimate(index) => (6, index),
         };
         let (all, index) = (&mut self.pending[kind], index as usize);
         if all.len() <= index {

@@ -13,6 +13,7 @@ mod addressing;
 mod connection;
 mod controls;
 mod datagrams;
+mod estimates;
 mod events;
 mod mice;
 mod packet;
@@ -21,6 +22,7 @@ mod unsupported;
 mod world;
 
 pub use datagrams::DATAGRAM_BYTES;
+pub use estimates::{EstimateEnd, EstimateEvent};
 pub use mice::Completion;
 pub use unsupported::{Unsupported, unsupported};
 pub use world::{Counters, FlowState, World};

@@ -1,6 +1,8 @@
 use link::{Delivery, Train};
 use tcp::{Ack, Segments};
 
+use crate::estimates::Message;
+
 /// A packet, or a train of segments, in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
@@ -22,6 +24,8 @@ pub(crate) enum Address {
     Connection(u32, u32),
     /// The receiver of a flow of datagrams.
     Datagrams(u32),
+    /// Either end of a call of `longhaul estimate`.
+    Estimate(u32),
 }
 
 /// Content of a packet.
@@ -33,6 +37,14 @@ pub(crate) enum Body {
     Setup(Step),
     /// A datagram with its number.
     Datagram(u64),
+    /// A packet of a train, by the number of the train and its own; `is_return`: an echo.
+    Probe {
+        train: u32,
+        index: u32,
+        is_return: bool,
+    },
+    /// A control message of a probing session.
+    Message(Message),
 }
 
 /// Steps that precede the data of a small transfer.

@@ -1,5 +1,7 @@
 //! The simulated network: wires, connections, datagrams and transfers, driven by one event set.
 
+mod estimates;
+
 use std::collections::VecDeque;
 
 use link::{Direction, Settings as LinkSettings, Tally, Train};
@@ -10,6 +12,7 @@ use crate::addressing::Paths;
 use crate::connection::{Connection, Settings, Supply};
 use crate::controls;
 use crate::datagrams::Datagrams;
+use crate::estimates::Estimator;
 use crate::events::{Events, Source};
 use crate::mice::{self, Completion, Setup, Stream};
 use crate::packet::{Address, Body, Packet, Step};
@@ -58,6 +61,8 @@ enum Slot {
     Setup(Box<Setup>, u32),
     /// A transfer with its data.
     Transfer(Box<(Connection, Setup)>),
+    /// A transfer of an estimation method, with the index of its call.
+    Probe(Box<Connection>, u32),
     /// Unused; the number is that of the next use.
     Free(u32),
 }
@@ -85,6 +90,7 @@ pub struct World {
     datagrams: Vec<Datagrams>,
     streams: Vec<Stream>,
     completions: Vec<Completion>,
+    estimates: Vec<Estimator>,
     schedule: VecDeque<(Instant, usize, LinkSettings)>,
     /// Packets to send, filled while an event is handled.
     outbox: Vec<Train<Packet>>,
@@ -117,6 +123,7 @@ impl World {
             datagrams: Vec::new(),
             streams: Vec::new(),
             completions: Vec::new(),
+            estimates: Vec::new(),
             schedule: changes.collect(),
             outbox: Vec::new(),
             counters: Counters::default(),
@@ -127,6 +134,7 @@ impl World {
             world.streams.push(stream);
             world.schedule_mice(number as u32);
         }
+        world.add_estimates(seed);
         world.schedule_change();
         Ok(world)
     }
@@ -222,7 +230,7 @@ impl World {
         let setups = self.slots.iter().filter_map(|slot| match slot {
             Slot::Setup(setup, _) => Some(&**setup),
             Slot::Transfer(both) => Some(&both.1),
-            Slot::Bulk(_) | Slot::Free(_) => None,
+            Slot::Bulk(_) | Slot::Probe(..) | Slot::Free(_) => None,
         });
         let completion = |s: &Setup| Completion {
             stream: s.stream,
@@ -250,6 +258,7 @@ impl World {
             }
             Source::Mice(index) => self.start_transfer(index),
             Source::Flow(index) => self.start_flow(index as usize),
+            Source::Estimate(index) => self.with_estimate(index, Estimator::handle_timeout),
         }
     }
 
@@ -327,7 +336,7 @@ impl World {
             return;
         }
         let generation = match &self.slots[index as usize] {
-            Slot::Bulk(c) => c.generation(),
+            Slot::Bulk(c) | Slot::Probe(c, _) => c.generation(),
             Slot::Transfer(both) => both.0.generation(),
             Slot::Setup(..) | Slot::Free(_) => return,
         };
@@ -347,7 +356,7 @@ impl World {
         job: impl FnOnce(&mut Connection, Instant, &mut Vec<Train<Packet>>),
     ) {
         let connection = match &mut self.slots[index as usize] {
-            Slot::Bulk(connection) => &mut **connection,
+            Slot::Bulk(connection) | Slot::Probe(connection, _) => &mut **connection,
             Slot::Transfer(both) => &mut both.0,
             Slot::Setup(..) | Slot::Free(_) => return,
         };
@@ -394,10 +403,12 @@ impl World {
             }
             (Address::Connection(index, generation), Body::Ack(ack)) => {
                 self.with_connection(index, generation, |c, now, outbox| c.handle_ack(now, &ack, outbox));
+                self.end_drained_probe(index);
             }
             (Address::Connection(index, generation), Body::Setup(step)) => self.set_up((index, generation), step),
-            (Address::Datagrams(_), Body::Data(_) | Body::Ack(_) | Body::Setup(_))
-            | (Address::Connection(..), Body::Datagram(_)) => {}
+            (Address::Estimate(index), body) => self.with_estimate(index, |e, now| e.handle(now, &body)),
+            // No host sends these.
+            (Address::Datagrams(_) | Address::Connection(..), _) => {}
         }
     }
 
