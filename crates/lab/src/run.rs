@@ -162,8 +162,8 @@ impl Run<'_> {
         Ok(self.conclude(run_start, stopped))
     }
 
-    /// Starts one server in each node that receives a flow or answers probes, and waits until it listens; then starts the programs that
-    /// precede the run.
+    /// Starts one server in each node that receives a flow or answers probes, and waits until it listens; then starts
+    /// the programs that precede the run.
     fn start_servers(&mut self) -> Result<(), LabError> {
         for node in receivers(self.scenario) {
             let host = &self.hosts[node];

@@ -206,10 +206,7 @@ impl Reader<'_> {
         root.finish();
 
         let run = run?;
-        let times = flows.iter().map(|f| &f.times).chain(mice.iter().map(|m| &m.times));
-        for times in times.chain(calls.iter().map(|c| &c.times)) {
-            times.check(self.report, run);
-        }
+        self.check_times(&flows, &mice, &calls, run);
         let schedule = schedule.map_or_else(Vec::new, |item| schedule::read(&item, &topology, run, self.files));
         if !self.report.is_empty() {
             return None;
@@ -240,6 +237,11 @@ impl Reader<'_> {
             variant: self.options.variant.clone(),
             point,
         })
+    }
+
+    fn check_times(&self, flows: &[Draft<Flow>], mice: &[Draft<Mice>], calls: &[estimates::Draft], run: Duration) {
+        let times = flows.iter().map(|f| &f.times).chain(mice.iter().map(|m| &m.times));
+        times.chain(calls.iter().map(|c| &c.times)).for_each(|times| times.check(self.report, run));
     }
 
     fn name(&self, root: &mut Section<'_>) -> String {

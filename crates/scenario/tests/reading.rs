@@ -343,6 +343,8 @@ fn a_load_of_zero_is_left_out() {
     let names = |s: Scenario| s.flows.into_iter().map(|f| f.name).collect::<Vec<_>>();
     assert_eq!(names(load(1)), ["f", "u"]);
     assert_eq!(names(load(0)), ["f"]);
+    let without_streams = "[flows.t]\nfrom = \"a\"\nto = \"b\"\nstreams = 0\n";
+    assert_eq!(names(read(&(path("") + without_streams))), ["f"]);
 }
 
 #[test]

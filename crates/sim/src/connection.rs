@@ -9,7 +9,8 @@ use crate::addressing::{self, Paths};
 use crate::packet::{Address, Body, Packet};
 use crate::sysctls;
 
-/// Unsent bytes below which the application writes, and the bytes of one write: those of `longhaul test` in a lab.
+/// Unsent bytes below which the application of a flow writes, and the bytes of one write: those of `longhaul test` in a
+/// lab.
 const UNSENT_BYTES_MIN: u64 = 1 << 20;
 const WRITE_BYTES: u64 = 64 << 10;
 /// Receive window at the beginning: the kernel advertises less than 64 KiB until it scales.
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) sender: SenderConfig,
     pub(crate) receiver: ReceiverConfig,
     pub(crate) rtt: Duration,
+    /// Unsent bytes below which the application writes.
+    pub(crate) unsent_min: u64,
     pub(crate) ipv6: bool,
     /// Paths of the data and of the acknowledgements.
     pub(crate) paths: [u32; 2],
@@ -54,6 +57,7 @@ impl Settings {
             },
             receiver: ReceiverConfig { mss, window, window_max, rtt, ..ReceiverConfig::default() },
             rtt,
+            unsent_min: UNSENT_BYTES_MIN,
             ipv6,
             paths: [paths.between(scenario, from, to), paths.between(scenario, to, from)],
         }
@@ -188,7 +192,7 @@ impl Connection {
     fn write(&mut self, now: Instant) {
         match &mut self.supply {
             Supply::Until(end) if now < *end => {
-                while self.sender.unsent() < UNSENT_BYTES_MIN {
+                while self.sender.unsent() < self.settings.unsent_min {
                     self.sender.write(now, WRITE_BYTES);
                 }
             }

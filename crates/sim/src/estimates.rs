@@ -137,7 +137,11 @@ impl Estimator {
             trains: 0,
             last_train_end: Instant::ZERO,
             longest_gap: None,
-            transfer_settings: Settings::between(scenario, paths, sender, receiver, false),
+            transfer_settings: Settings {
+                // A transfer has the default socket buffer, which holds little more than a window.
+                unsent_min: 1,
+                ..Settings::between(scenario, paths, sender, receiver, false)
+            },
             request: None,
             events: Vec::new(),
             call: call.clone(),
