@@ -14,6 +14,9 @@ use crate::topology::Topology;
 /// Selects all methods.
 const ALL: &str = "all";
 
+/// Maximum number of methods of a call: all of them several times.
+const METHODS_MAX: usize = 64;
+
 /// A call whose end may depend on the duration of the run.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -60,9 +63,12 @@ fn methods(item: &Item<'_>) -> Option<Vec<MethodName>> {
     }
     if all.is_empty() {
         item.complain(Fault::new("names no method", "write methods = [\"auto\"], or leave it out"));
-        return None;
     }
-    Some(all)
+    if all.len() > METHODS_MAX {
+        let message = format!("{} methods are too many", all.len());
+        item.complain(Fault::new(message, format!("at most {METHODS_MAX}; several [estimates.*] may run")));
+    }
+    (1..=METHODS_MAX).contains(&all.len()).then_some(all)
 }
 
 /// Sets the end of a call, once the duration of the run is known.

@@ -355,6 +355,7 @@ fn methods_are_names_in_a_list_or_a_text() {
     for (methods, message) in [
         ("methods = \"pathlode\"", "`pathlode` is not a method of longhaul estimate"),
         ("methods = []", "names no method"),
+        ("methods = \"all all all all all\"", "65 methods are too many; at most 64"),
         ("stop = \"61s\"", "after the end of the run"),
     ] {
         let error = problems(&call(methods), &Options::default());

@@ -94,8 +94,8 @@ pub(crate) struct Connection {
     /// Bytes that the application writes in all, if that is fixed, and the time at which the last of them arrived.
     amount: Option<u64>,
     arrived: Option<Instant>,
-    /// Time at which data arrived last that the receiver lacked.
-    last_arrival: Option<Instant>,
+    /// Times at which data arrived that the receiver lacked: first and last.
+    data_times: Option<(Instant, Instant)>,
 }
 
 impl Connection {
@@ -108,7 +108,7 @@ impl Connection {
             Supply::Bytes(bytes) => Some(bytes),
             Supply::Until(_) => None,
         };
-        Self { sender, receiver, settings, supply, address, amount, arrived: None, last_arrival: None }
+        Self { sender, receiver, settings, supply, address, amount, arrived: None, data_times: None }
     }
 
     pub(crate) fn info(&self) -> tcp::Info {
@@ -137,9 +137,9 @@ impl Connection {
         self.arrived
     }
 
-    /// Time at which data arrived last that the receiver lacked.
-    pub(crate) const fn last_arrival(&self) -> Option<Instant> {
-        self.last_arrival
+    /// Times at which data arrived that the receiver lacked: first and last.
+    pub(crate) const fn data_times(&self) -> Option<(Instant, Instant)> {
+        self.data_times
     }
 
     /// Time of the next timer.
@@ -164,7 +164,7 @@ impl Connection {
         let before = self.receiver.received();
         let ack = self.receiver.handle(now, segments);
         if self.receiver.received() > before {
-            self.last_arrival = Some(now);
+            self.data_times = Some((self.data_times.map_or(now, |(first, _)| first), now));
         }
         if self.arrived.is_none() && self.amount == Some(self.receiver.received()) {
             self.arrived = Some(now);

@@ -250,11 +250,14 @@ impl Estimator {
     }
 
     fn opened(&mut self, now: Instant) {
-        let Stage::Opening { transfer, .. } = std::mem::replace(&mut self.stage, Stage::Waiting) else { return };
+        let stage = std::mem::replace(&mut self.stage, Stage::Waiting);
+        let Stage::Opening { transfer, deadline } = stage else { return };
         if let Some(transfer) = transfer {
             self.start_transfer(now, transfer);
             return;
         }
+        // The pings replace this value, which may contain a repetition.
+        self.path.round_trip = now.saturating_since(deadline - OPEN_TIMEOUT);
         let pings = Train::spaced(PINGS, PING_BYTES, PING_GAP).echoed();
         self.stage = Stage::Pinging(Box::new(self.run_train(now, Kind::Echoed, pings)));
     }

@@ -1,7 +1,7 @@
 //! A packet-level simulator that runs experiment files in virtual time.
 //!
 //! Inputs: a [`scenario::Scenario`] and a seed. Outputs: the state of flows and small transfers at any virtual time,
-//! and the tallies of the links.
+//! the results of the calls of `longhaul estimate`, and the tallies of the links.
 //! Contract: the crate is pure (no clock, sockets, threads or OS randomness). Links are those of the lab (crate `link`,
 //! with the same seeds), TCP is crate `tcp`. The same scenario and seed give the same outputs on every machine.
 //!

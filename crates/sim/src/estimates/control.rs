@@ -4,6 +4,8 @@ use units::{Duration, Instant};
 
 /// Retransmission timeout of a message beyond the round trip (TCP_RTO_MIN).
 const TIMEOUT_MIN: Duration = Duration::from_millis(200);
+/// Retransmission timeout while the round trip is unknown (RFC 6298, 2.1).
+const TIMEOUT_UNKNOWN_PATH: Duration = Duration::from_secs(1);
 
 /// End of a probing session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +38,11 @@ struct Pending {
 }
 
 impl Channel {
-    /// Sends a message of the session, whose round trip is `round_trip`.
+    /// Sends a message of the session, whose round trip is `round_trip`; zero: it is unknown.
     pub(super) fn send(&mut self, now: Instant, to: End, bytes: u32, round_trip: Duration) -> Message {
         self.number += 1;
         let message = Message { number: self.number, to, bytes };
-        let timeout = round_trip + TIMEOUT_MIN;
+        let timeout = if round_trip.is_zero() { TIMEOUT_UNKNOWN_PATH } else { round_trip + TIMEOUT_MIN };
         self.pending = Some(Pending { message, timeout, due: now + timeout });
         message
     }

@@ -214,7 +214,9 @@ impl TrainRun {
         let own = match self.stage {
             Stage::Sending => self.next_departure(),
             Stage::Settling => Some(self.quiet_since + self.settle),
-            Stage::Requested | Stage::ToServer | Stage::ToClient | Stage::Done => None,
+            // A train without packets ends as it starts.
+            Stage::Done => Some(self.quiet_since),
+            Stage::Requested | Stage::ToServer | Stage::ToClient => None,
         };
         own.into_iter().chain(self.deadline).min()
     }

@@ -22,8 +22,8 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transferred {
     pub(crate) bytes: u64,
-    /// Arrival of the last byte.
-    pub(crate) last: Option<Instant>,
+    /// Arrival of the first and of the last data, from which `longhaul test` computes the goodput.
+    pub(crate) times: Option<(Instant, Instant)>,
 }
 
 /// A transfer of a method.
@@ -33,9 +33,6 @@ pub(super) struct Transfer {
     limits: TransferLimits,
     /// Start of the method, from which its time counts.
     asked: Instant,
-    start: Instant,
-    /// Time at which the application stops, if it does.
-    end: Option<Instant>,
     connection: Option<u32>,
 }
 
@@ -51,7 +48,7 @@ impl Transfer {
         if limits.bytes == Some(0) {
             return Err(Box::new(no_transfer(name, false, Caveat::BudgetSpent)));
         }
-        Ok(Self { name, limits, asked: now, start: now, end: None, connection: None })
+        Ok(Self { name, limits, asked: now, connection: None })
     }
 
     /// Time at which the transfer ends, if its data has not been delivered before.
@@ -67,15 +64,10 @@ impl Transfer {
 }
 
 impl Estimator {
-    pub(super) fn start_transfer(&mut self, now: Instant, mut transfer: Transfer) {
-        transfer.start = now;
+    pub(super) fn start_transfer(&mut self, now: Instant, transfer: Transfer) {
         let supply = match transfer.limits.bytes {
             Some(bytes) => Supply::Bytes(bytes),
-            None => {
-                let end = now + transfer.limits.planned_time();
-                transfer.end = Some(end);
-                Supply::Until(end)
-            }
+            None => Supply::Until(now + transfer.limits.planned_time()),
         };
         self.request = Some(Request::Start(Box::new(self.transfer_settings.clone()), supply));
         self.stage = Stage::Transferring(transfer);
@@ -101,12 +93,12 @@ impl Estimator {
     /// Records the result of a transfer; `None`: it did not start.
     pub(super) fn end_transfer(&mut self, now: Instant, transfer: Transfer, transferred: Option<Transferred>) {
         let elapsed_ns = units::nanos(now.saturating_since(transfer.asked));
-        let Some(Transferred { bytes, last }) = transferred else {
+        let Some(Transferred { bytes, times }) = transferred else {
             let result = no_transfer(transfer.name, false, Caveat::NoAnswer);
             self.conclude(now, EstimateResult { elapsed_ns, ..result });
             return;
         };
-        let took = last.map(|last| last.saturating_since(transfer.start)).unwrap_or_default();
+        let took = times.map(|(first, last)| last.saturating_since(first)).unwrap_or_default();
         let bps = if took.is_zero() { 0 } else { Rate::of(Bytes::new(bytes), took).as_bps() };
         let is_cut = transfer.limits.bytes.is_some_and(|all| bytes < all);
         let end = if is_cut { TransferEnd::TimeSpent } else { TransferEnd::ByItself };

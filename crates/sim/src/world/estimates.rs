@@ -61,7 +61,7 @@ impl World {
     fn end_probe(&mut self, slot: u32) {
         let Slot::Probe(connection, index) = &self.slots[slot as usize] else { return };
         let (index, generation) = (*index, connection.generation());
-        let transferred = Transferred { bytes: connection.receiver.received(), last: connection.last_arrival() };
+        let transferred = Transferred { bytes: connection.receiver.received(), times: connection.data_times() };
         self.slots[slot as usize] = Slot::Free(generation.wrapping_add(1));
         self.free.push(slot);
         self.with_estimate(index, |e, now| e.handle_transferred(now, transferred));
