@@ -8,11 +8,14 @@
 //! packets. Ethernet frames are 1.2 % larger at 1500 bytes; TCP payload is 3.5 % smaller.
 
 mod adr;
+mod bounds;
 mod chirp;
 mod curve;
 mod igi;
 mod loss;
 mod method;
+mod name;
+mod named;
 mod observation;
 mod outcome;
 mod pathload;
@@ -20,20 +23,25 @@ mod pathrate;
 mod spruce;
 mod squeezed;
 mod train;
+mod transfer;
 mod two_rates;
 mod unsteady;
 
 pub use adr::Adr;
+pub use bounds::{Bounds, Run, SENDER_GAP_MIN, SETTLE_MAX, settle};
 pub use chirp::{PathChirp, Reading, Segmentation, Signature};
 pub use curve::{ArrivalCurve, Burst, ServiceCurve};
 pub use igi::Igi;
 pub use loss::RonProbes;
 pub use method::{Method, Path, Step};
+pub use name::{MethodName, TIME_DEFAULT, UnknownMethod, session_budget};
+pub use named::{Known, NamedMethod, result};
 pub use observation::{Dispersion, Gap, PacketOutcome, TrainObservation};
 pub use outcome::{Interval, Outcome};
 pub use pathload::Pathload;
 pub use pathrate::Pathrate;
 pub use spruce::Spruce;
 pub use squeezed::SqueezedPairs;
-pub use train::{Departure, Train, UDP_HEADERS};
+pub use train::{Departure, PROBE_BYTES_MIN, Train, UDP_HEADERS};
+pub use transfer::{TransferEnd, TransferLimits, no_transfer};
 pub use two_rates::TwoRates;

@@ -13,6 +13,7 @@ use units::{Bytes, Rate, parse_duration};
 
 use crate::LabError;
 use crate::controls::Controls;
+use crate::estimates;
 use crate::flow::{describe, round_trip};
 use crate::run::{RunOptions, run};
 use crate::summary::{Done, Follows, summary};
@@ -89,7 +90,8 @@ pub fn run_experiment(
                 let directory = options.directory.join(format!("run-{number}"));
                 let own =
                     RunOptions { program: options.program.clone(), directory, run: number, seed, workers, memory };
-                let end = run(&controls.in_kernel(scenario), &own, observe, interrupted)?;
+                let scenario = estimates::with_programs(controls.in_kernel(scenario), &options.program, seed);
+                let end = run(&scenario, &own, observe, interrupted)?;
                 let is_valid = end.verdict == Verdict::Valid;
                 done.push(Done { point, repetition, values, follows, duration, end });
                 if is_valid {

@@ -8,6 +8,7 @@ pub mod capture;
 mod controls;
 pub mod engine;
 mod error;
+mod estimates;
 mod experiment;
 mod flow;
 mod mac;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use controls::{control_that_needs_bpf, lab_of_control};
 pub use error::LabError;
+pub use estimates::estimate_arguments;
 pub use experiment::{Options, default_directory, default_workers, flow_descriptions, run_experiment, schedule_marks};
 pub use path::{PathOptions, run_path};
 pub use run::{RunOptions, run};

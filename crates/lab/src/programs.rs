@@ -11,9 +11,9 @@ use kernel::{NamespaceInit, RunQueueWait, Spawn};
 use results::lab::ProgramEnd;
 use scenario::Scenario;
 
-use crate::LabError;
 use crate::flow::PORT;
 use crate::topology::{Host, uses_ipv6};
+use crate::{LabError, estimates};
 
 /// A wait status of exit code 255, for a process whose status is unknown.
 const STATUS_UNKNOWN: i32 = 255 << 8;
@@ -279,7 +279,9 @@ impl Programs {
             ProgramEnd {
                 program: program.name.clone(),
                 node: scenario.nodes[program.node].name.clone(),
-                failed: !slot.stopped && !status.is_some_and(|s| s.success()),
+                failed: !slot.stopped
+                    && !status.is_some_and(|s| s.success())
+                    && !estimates::is_without_value(scenario, &program.name, status.and_then(|s| s.code())),
                 status: match (slot.stopped, status) {
                     (true, _) => "stopped by the lab".to_owned(),
                     (false, Some(status)) => status_text(status),

@@ -162,8 +162,8 @@ impl Run<'_> {
         Ok(self.conclude(run_start, stopped))
     }
 
-    /// Starts one server in each node that receives a flow and waits until it listens; then starts the programs that
-    /// precede the run.
+    /// Starts one server in each node that receives a flow or answers probes, and waits until it listens; then starts
+    /// the programs that precede the run.
     fn start_servers(&mut self) -> Result<(), LabError> {
         for node in receivers(self.scenario) {
             let host = &self.hosts[node];
@@ -379,9 +379,10 @@ fn utc_at(instant: Instant) -> f64 {
     seconds as f64 + f64::from(ns) / 1e9 - kernel::now().nanos_since(instant) as f64 / 1e9
 }
 
-/// The nodes that receive flows, without duplicates.
+/// The nodes that receive flows or answer probes, without duplicates.
 fn receivers(scenario: &Scenario) -> Vec<usize> {
-    let mut nodes: Vec<usize> = scenario.flows.iter().map(|f| f.to).collect();
+    let flows = scenario.flows.iter().map(|f| f.to);
+    let mut nodes: Vec<usize> = flows.chain(scenario.estimates.iter().map(|e| e.to)).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes

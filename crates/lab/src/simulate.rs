@@ -1,9 +1,11 @@
 //! Experiments in the simulator: points and repetitions in parallel threads, records in the order of the runs.
 
+mod estimates;
 mod overlay;
 mod run;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -84,7 +86,7 @@ pub fn run_simulated(
     let queue = Mutex::new(take);
     let done = thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work(&queue, &stop));
+            scope.spawn(|| work(&queue, &options.directory, &stop));
         }
         let mut watch = || {
             if interrupted() > 0 {
@@ -109,7 +111,7 @@ fn tasks<'a>(experiment: &'a Experiment, options: &Options, repeat: u32) -> Vec<
 }
 
 /// Takes tasks until none is left.
-fn work(queue: &Mutex<Receiver<Job<'_>>>, stop: &AtomicBool) {
+fn work(queue: &Mutex<Receiver<Job<'_>>>, directory: &Path, stop: &AtomicBool) {
     let interrupted = || usize::from(stop.load(Ordering::Relaxed));
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -121,7 +123,8 @@ fn work(queue: &Mutex<Receiver<Job<'_>>>, stop: &AtomicBool) {
         let mut observe = |record: &LabRecord| {
             let _ = sender.send(Message::Record(Box::new(record.clone())));
         };
-        let end = run::run(task.scenario, (task.run, task.seed()), &mut observe, &interrupted);
+        let directory = directory.join(format!("run-{}", task.run));
+        let end = run::run(task.scenario, (task.run, task.seed()), &directory, &mut observe, &interrupted);
         let _ = sender.send(Message::End(Box::new(end)));
     }
 }

@@ -30,7 +30,7 @@ pub struct EstimateStart {
     pub schema: String,
     /// Version of longhaul.
     pub version: String,
-    /// Time of the start in UTC (RFC 3339).
+    /// Time of the start in UTC (RFC 3339). A simulated run starts in 1970.
     pub time_utc: String,
     /// Host name or address as given by the user.
     pub host: String,

@@ -555,11 +555,11 @@ pub struct FlowTotals {
 /// End of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramEnd {
-    /// Name of the program.
+    /// Name of the program or call.
     pub program: String,
     /// Node of the program.
     pub node: String,
-    /// Exit status as text: `0`, `3`, `signal 9`, `stopped at the end of the run`.
+    /// Exit status as text: `0`, `3`, `signal 9`, `stopped by the lab`.
     pub status: String,
     /// Whether the exit status is a failure of the run.
     pub failed: bool,
@@ -637,7 +637,7 @@ pub struct LabRunEnd {
     /// Totals of all flows and small transfers; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
-    /// End of each program.
+    /// End of each call of `longhaul estimate` and of each program.
     pub programs: Vec<ProgramEnd>,
     /// Nodes whose sockets dropped datagrams that a link had delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

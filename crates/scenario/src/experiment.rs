@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::congestion;
 use crate::dotted;
+use crate::estimates;
 use crate::files::{Files, Read};
 use crate::flows::{self, Draft};
 use crate::mice;
@@ -179,7 +180,7 @@ impl Reader<'_> {
         let mut topology = Topology::read(&mut root, self.files);
 
         let flows = named(&mut root, "flows", |name, item| flows::read_flow(name, item, &topology));
-        let flows: Vec<Draft<Flow>> = flows.into_iter().flatten().collect();
+        let flows: Vec<Draft<Flow>> = flows.into_iter().flatten().filter(flows::sends).collect();
         let mut mice = named(&mut root, "mice", |name, item| mice::read(name, item, &topology));
         let used = flows.iter().filter_map(|f| f.what.congestion_control.as_deref());
         let used = used.chain(mice.iter().map(|m| m.what.congestion_control.as_str()));
@@ -190,6 +191,7 @@ impl Reader<'_> {
         }
         let overlay = overlay::read(&mut root, &topology);
         overlay::check(overlay.as_ref(), &flows, self.report);
+        let calls = named(&mut root, "estimates", |name, item| estimates::read(name, item, &topology));
         let programs = named(&mut root, "programs", |name, item| programs::read(name, item, &topology, run));
         self.refuse_doubles(&mut root, &flows);
         let record = programs::read_record(root.item("record"), &topology, run);
@@ -204,15 +206,13 @@ impl Reader<'_> {
         root.finish();
 
         let run = run?;
-        for times in flows.iter().map(|f| &f.times).chain(mice.iter().map(|m| &m.times)) {
-            times.check(self.report, run);
-        }
+        self.check_times(&flows, &mice, &calls, run);
         let schedule = schedule.map_or_else(Vec::new, |item| schedule::read(&item, &topology, run, self.files));
         if !self.report.is_empty() {
             return None;
         }
         let published = published.map_or_else(Vec::new, |item| published::read(&item, &topology, &flows, &mice));
-        self.connect(&mut topology, &flows, &mice);
+        self.connect(&mut topology, &flows, &mice, &calls);
         mice.iter_mut().for_each(|draft| mice::settle_load(draft, &topology, self.report));
         Some(Scenario {
             name,
@@ -228,6 +228,7 @@ impl Reader<'_> {
             mice: mice.into_iter().map(|m| mice::finish(m, run)).collect(),
             congestion,
             overlay,
+            estimates: calls.into_iter().map(|c| estimates::finish(c, run)).collect(),
             programs,
             record,
             validity,
@@ -236,6 +237,11 @@ impl Reader<'_> {
             variant: self.options.variant.clone(),
             point,
         })
+    }
+
+    fn check_times(&self, flows: &[Draft<Flow>], mice: &[Draft<Mice>], calls: &[estimates::Draft], run: Duration) {
+        let times = flows.iter().map(|f| &f.times).chain(mice.iter().map(|m| &m.times));
+        times.chain(calls.iter().map(|c| &c.times)).for_each(|times| times.check(self.report, run));
     }
 
     fn name(&self, root: &mut Section<'_>) -> String {
@@ -258,7 +264,7 @@ impl Reader<'_> {
     /// Results are stored by name, so names must be unique across all kinds of traffic.
     fn refuse_doubles(&self, root: &mut Section<'_>, flows: &[Draft<Flow>]) {
         let mut seen: BTreeMap<String, &str> = BTreeMap::new();
-        for kind in ["flows", "mice", "programs"] {
+        for kind in ["flows", "mice", "estimates", "programs"] {
             for (name, item) in root.item(kind).map_or_else(Vec::new, |i| i.named()) {
                 if let Some(other) = seen.insert(name.clone(), kind) {
                     item.complain(Fault::new(
@@ -278,14 +284,21 @@ impl Reader<'_> {
     }
 
     /// Computes the routes and reports an error for traffic between nodes without a route.
-    fn connect(&self, topology: &mut Topology, flows: &[Draft<Flow>], mice: &[Draft<Mice>]) {
+    fn connect(
+        &self,
+        topology: &mut Topology,
+        flows: &[Draft<Flow>],
+        mice: &[Draft<Mice>],
+        calls: &[estimates::Draft],
+    ) {
         let routes = routes::routes(topology);
         for (node, routes) in topology.nodes.iter_mut().zip(routes) {
             node.routes = routes;
         }
         let flows = flows.iter().map(|f| (f.what.from, f.what.to, f.what.ipv6, &f.spot));
         let mice = mice.iter().map(|m| (m.what.from, m.what.to, false, &m.spot));
-        for (from, to, ipv6, spot) in flows.chain(mice) {
+        let calls = calls.iter().map(|c| (c.call.from, c.call.to, false, &c.spot));
+        for (from, to, ipv6, spot) in flows.chain(mice).chain(calls) {
             let (a, b) = (&topology.nodes[from].name, &topology.nodes[to].name);
             let segments = path_segments((&topology.nodes, &topology.links, &topology.lans), from, to);
             match segments.map(|segments| segments.iter().map(|s| s.mtu).min().unwrap_or(u32::MAX)) {

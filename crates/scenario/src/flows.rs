@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::mice::Load;
 use crate::model::{Extent, Flow, Transport};
@@ -108,7 +108,7 @@ pub(crate) fn read_flow(name: String, item: &Item<'_>, topology: &Topology) -> O
     one_end(&section);
     let udp = section.read("protocol", quantity::name(&[("tcp", false), ("udp", true)])).unwrap_or(false);
     let mut flow = if udp { udp_only(&mut section) } else { tcp_only(&mut section) };
-    flow.streams = section.read("streams", quantity::whole_u32(1..=STREAMS_MAX)).unwrap_or(1);
+    flow.streams = section.read("streams", quantity::whole_u32(0..=STREAMS_MAX)).unwrap_or(1);
     flow.window = section.read("window", quantity::bytes_in(WINDOW));
     flow.block = section.read("block", quantity::bytes_in(if udp { DATAGRAM } else { TCP_BLOCK }));
     flow.dscp = section.read("dscp", quantity::whole(0..=63)).and_then(|n| u8::try_from(n).ok());
@@ -145,6 +145,13 @@ fn read_group(section: &mut Section<'_>) -> Option<Group> {
     };
     let every = section.read("every", quantity::duration).unwrap_or_default();
     Some(Group { count: count.read(quantity::whole_u32(1..=GROUP_MAX))?, every })
+}
+
+/// Whether a flow sends anything. A flow without streams, or a UDP flow with a rate of zero, is left out, so that a
+/// sweep of the load may include none.
+pub(crate) fn sends(draft: &Draft<Flow>) -> bool {
+    let is_silent = draft.what.transport != Transport::Tcp && draft.what.rate == Some(Rate::ZERO);
+    draft.what.streams > 0 && !is_silent
 }
 
 /// The flows of a group: `elephant-1`, `elephant-2`, ..., each one interval after the one before.
@@ -219,7 +226,7 @@ fn udp_only(section: &mut Section<'_>) -> Flow {
     const ARRIVALS: &[(&str, Transport)] = &[("constant", Transport::UdpConstant), ("poisson", Transport::UdpPoisson)];
     let transport = section.read("arrivals", quantity::name(ARRIVALS)).unwrap_or(Transport::UdpConstant);
     let missing = "UDP has no congestion control; write its rate: rate = \"10Mb/s\"";
-    let rate = section.required("rate", missing).and_then(|item| item.read(quantity::rate));
+    let rate = section.required("rate", missing).and_then(|item| item.read(quantity::rate_or_zero));
     section.refuse("congestion_control", "UDP has none", "leave it out, or use TCP");
     section.refuse("pacing", "a UDP flow is sent at its rate", "write rate");
     section.refuse("mss", "UDP has no segments", "for the size of datagrams write block");

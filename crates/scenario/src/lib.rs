@@ -7,6 +7,7 @@
 mod congestion;
 mod describe;
 mod dotted;
+mod estimates;
 mod experiment;
 mod files;
 mod flows;
@@ -33,8 +34,8 @@ mod wires;
 pub use describe::{describe, describe_difference};
 pub use experiment::{Options, read};
 pub use model::{
-    Change, Experiment, Extent, Flow, Lan, Link, LinkDirection, Medium, Metric, Mice, Model, Node, Overlay, Plot,
-    Program, PublishedValue, Record, Route, Scenario, Transport, Validity,
+    Change, EstimateCall, Experiment, Extent, Flow, Lan, Link, LinkDirection, Medium, Metric, Mice, Model, Node,
+    Overlay, Plot, Program, PublishedValue, Record, Route, Scenario, Transport, Validity,
 };
 pub use path_segments::PathSegment;
 pub use policy::{UserByName, code_point, read_policy};

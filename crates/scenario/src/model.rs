@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use estimate::probe::MethodName;
 use link::Settings;
 use shaping::Policy;
 use units::{Bytes, Rate};
@@ -41,6 +42,8 @@ pub struct Scenario {
     pub congestion: BTreeMap<String, congestion::Settings>,
     /// Nodes of an overlay, if there is one.
     pub overlay: Option<Overlay>,
+    /// Calls of `longhaul estimate`, in the order of the file.
+    pub estimates: Vec<EstimateCall>,
     /// Programs, in the order of the file.
     pub programs: Vec<Program>,
     /// Data to record.
@@ -224,6 +227,29 @@ pub struct Mice {
     pub poisson: bool,
     /// Congestion control of the sender.
     pub congestion_control: String,
+}
+
+/// A call of `longhaul estimate`, whose records are the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EstimateCall {
+    /// Name.
+    pub name: String,
+    /// Index of the node that runs the call.
+    pub from: usize,
+    /// Index of the node that answers.
+    pub to: usize,
+    /// Time since the start of the run.
+    pub start: Duration,
+    /// Time since the start of the run at which the call is stopped if it has not ended.
+    pub stop: Duration,
+    /// Methods, in the order in which they run; at least one.
+    pub methods: Vec<MethodName>,
+    /// Maximum volume of the probes of all methods, headers included; `None`: the default of each method.
+    pub budget: Option<Bytes>,
+    /// Maximum duration of a method; `None`: the default of `longhaul estimate`.
+    pub time: Option<Duration>,
+    /// Whether the probes measure the direction from `to` to `from`.
+    pub reverse: bool,
 }
 
 /// An overlay: nodes that run `longhaul overlay up`. An absent value leaves the default of that command.

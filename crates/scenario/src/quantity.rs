@@ -57,11 +57,16 @@ pub(crate) fn name<T: Copy>(names: &'static [(&'static str, T)]) -> impl Fn(&Val
 
 /// Reads a rate above zero.
 pub(crate) fn rate(value: &Value) -> Result<Rate, Fault> {
+    match rate_or_zero(value)? {
+        Rate::ZERO => Err(Fault::new("a rate of zero carries nothing", "write a rate above zero")),
+        rate => Ok(rate),
+    }
+}
+
+/// Reads a rate.
+pub(crate) fn rate_or_zero(value: &Value) -> Result<Rate, Fault> {
     let text = with_unit(value, "a rate", "10Mb/s", &["Mb/s", "kb/s"])?;
     let rate: Rate = text.parse().map_err(|e: units::ParseQuantityError| Fault::new(e.to_string(), RATE_HINT))?;
-    if rate == Rate::ZERO {
-        return Err(Fault::new("a rate of zero carries nothing", "write a rate above zero"));
-    }
     if rate > RATE_MAX {
         return Err(Fault::new(
             format!("{} is above the maximum rate", crate::describe::rate(rate)),

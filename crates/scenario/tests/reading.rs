@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{ms, problems, read, read_with, set};
+use estimate::probe::MethodName;
 use link::{Capacity, Discipline, Jitter, JitterShape, Loss, Overhead, Queue, QueueLimit, Reorder, Settings, Trace};
-use scenario::{Extent, Medium, Metric, Model, Options, Transport, describe};
+use scenario::{Extent, Medium, Metric, Model, Options, Scenario, Transport, describe};
 use units::{Bytes, Rate};
 
 /// Two nodes, one link, one flow; the link's other keys are added.
@@ -155,6 +156,7 @@ fn every_key_of_traffic_reaches_its_field() {
                [flows.u]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = \"10Mb/s\"\narrivals = \"poisson\"\nblock = \"1200B\"
                [mice.m]\nfrom = \"b\"\nto = \"a\"\nbytes = \"100kB\"\nevery = \"200ms\"\nstart = \"1s\"
                [programs.p]\nnode = \"b\"\ncommand = \"sleep 1; echo $HOME\"\nstart = \"10s\"\nenv = { A = \"b\", N = 3 }
+               [estimates.e]\nfrom = \"b\"\nto = \"a\"\nmethods = [\"adr\", \"auto loss\"]\nbudget = \"41kB\"\ntime = \"2s\"\nstart = \"3s\"\nreverse = true
                [programs.q]\nnode = \"a\"\ncommand = [\"iperf3\", \"-s\"]
                [record]\ninterval = \"100ms\"\npcapng = [\"path\"]\nsnap = \"all\"\n[validity]\nlateness_p99 = \"1ms\""),
     );
@@ -178,6 +180,10 @@ fn every_key_of_traffic_reaches_its_field() {
         (1, 0, scenario::Sizes::Fixed(Bytes::new(100_000)), ms(200), true)
     );
     assert_eq!((m.start, m.stop), (ms(1000), Duration::from_secs(60)));
+    let e = &s.estimates[0];
+    assert_eq!(e.methods, [MethodName::Adr, MethodName::Auto, MethodName::Loss]);
+    assert_eq!((e.from, e.to, e.budget, e.time, e.reverse), (1, 0, Some(Bytes::new(41_000)), Some(ms(2000)), true));
+    assert_eq!((e.start, e.stop), (ms(3000), Duration::from_secs(60)));
     assert_eq!(s.programs[0].command, ["/bin/sh", "-c", "sleep 1; echo $HOME"]);
     assert_eq!((s.programs[0].start, s.programs[1].start), (Some(ms(10_000)), None));
     assert_eq!(s.programs[0].env.get("N").map(String::as_str), Some("3"));
@@ -326,4 +332,33 @@ fn a_problem_in_a_trace_has_its_line() {
     let expected = "lab/up.trace:3: 4 ms comes after 5 ms; the numbers must not decrease; it is the links.path.trace";
     assert_eq!(message("0\n5\n4\n"), expected);
     assert_eq!(message(""), "lab/up.trace: the trace has no delivery opportunity; it is the links.path.trace");
+}
+
+#[test]
+fn a_load_of_zero_is_left_out() {
+    let load = |percent: u32| {
+        let flow = "[flows.u]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = \"1Mb/s * $percent\"\n";
+        read(&(path("") + &format!("{flow}[parameters]\npercent = {percent}\n")))
+    };
+    let names = |s: Scenario| s.flows.into_iter().map(|f| f.name).collect::<Vec<_>>();
+    assert_eq!(names(load(1)), ["f", "u"]);
+    assert_eq!(names(load(0)), ["f"]);
+    let without_streams = "[flows.t]\nfrom = \"a\"\nto = \"b\"\nstreams = 0\n";
+    assert_eq!(names(read(&(path("") + without_streams))), ["f"]);
+}
+
+#[test]
+fn methods_are_names_in_a_list_or_a_text() {
+    let call = |methods: &str| path("") + &format!("[estimates.e]\nfrom = \"a\"\nto = \"b\"\n{methods}");
+    assert_eq!(read(&call("")).estimates[0].methods, [MethodName::Auto]);
+    assert_eq!(read(&call("methods = \"all\"")).estimates[0].methods, MethodName::ALL);
+    for (methods, message) in [
+        ("methods = \"pathlode\"", "`pathlode` is not a method of longhaul estimate"),
+        ("methods = []", "names no method"),
+        ("methods = \"all all all all all\"", "65 methods are too many; at most 64"),
+        ("stop = \"61s\"", "after the end of the run"),
+    ] {
+        let error = problems(&call(methods), &Options::default());
+        assert!(error.contains(message), "{methods}: {error}");
+    }
 }

@@ -65,7 +65,7 @@ fn every_file_is_valid_and_its_short_variant_takes_at_most_eight_seconds_per_poi
         );
         for s in scenarios(name, None) {
             assert!(!s.about.is_empty(), "{name}");
-            assert!(s.flows.len() + s.programs.len() > 0, "{name}");
+            assert!(s.flows.len() + s.programs.len() + s.estimates.len() > 0, "{name}");
         }
         let short = scenarios(name, Some("short"));
         assert!(short.len() <= 4, "{name}: {} points", short.len());
@@ -181,8 +181,8 @@ fn the_rates_of_the_ensemble_are_quantiles_of_a_log_normal() {
 fn the_tight_link_is_not_the_narrow_link_in_the_variant_unlike() {
     for s in scenarios("estimate-grid.toml", Some("unlike")) {
         assert!(rate(&s, "after") < rate(&s, "tight"), "narrow");
-        let load = s.programs.iter().find(|p| p.name == "load").expect("the load");
-        let left = rate(&s, "tight") * (1.0 - load.env["PERCENT"].parse::<f64>().expect("a number") / 100.0);
+        let load = s.flows.iter().find(|f| f.name == "load").and_then(|f| f.rate).expect("the load");
+        let left = rate(&s, "tight") - load.as_bps() as f64 * 1476.0 / 1448.0;
         assert!(left < rate(&s, "after"), "tight");
     }
 }

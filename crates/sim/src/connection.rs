@@ -9,7 +9,8 @@ use crate::addressing::{self, Paths};
 use crate::packet::{Address, Body, Packet};
 use crate::sysctls;
 
-/// Unsent bytes below which the application writes, and the bytes of one write: those of `longhaul test` in a lab.
+/// Unsent bytes below which the application of a flow writes, and the bytes of one write: those of `longhaul test` in a
+/// lab.
 const UNSENT_BYTES_MIN: u64 = 1 << 20;
 const WRITE_BYTES: u64 = 64 << 10;
 /// Receive window at the beginning: the kernel advertises less than 64 KiB until it scales.
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) sender: SenderConfig,
     pub(crate) receiver: ReceiverConfig,
     pub(crate) rtt: Duration,
+    /// Unsent bytes below which the application writes.
+    pub(crate) unsent_min: u64,
     pub(crate) ipv6: bool,
     /// Paths of the data and of the acknowledgements.
     pub(crate) paths: [u32; 2],
@@ -54,6 +57,7 @@ impl Settings {
             },
             receiver: ReceiverConfig { mss, window, window_max, rtt, ..ReceiverConfig::default() },
             rtt,
+            unsent_min: UNSENT_BYTES_MIN,
             ipv6,
             paths: [paths.between(scenario, from, to), paths.between(scenario, to, from)],
         }
@@ -96,6 +100,8 @@ pub(crate) struct Connection {
     /// Bytes that the application writes in all, if that is fixed, and the time at which the last of them arrived.
     amount: Option<u64>,
     arrived: Option<Instant>,
+    /// Times at which data arrived that the receiver lacked: first and last.
+    data_times: Option<(Instant, Instant)>,
 }
 
 impl Connection {
@@ -108,7 +114,7 @@ impl Connection {
             Supply::Bytes(bytes) => Some(bytes),
             Supply::Until(_) => None,
         };
-        Self { sender, receiver, settings, supply, address, amount, arrived: None }
+        Self { sender, receiver, settings, supply, address, amount, arrived: None, data_times: None }
     }
 
     pub(crate) fn info(&self) -> tcp::Info {
@@ -137,6 +143,11 @@ impl Connection {
         self.arrived
     }
 
+    /// Times at which data arrived that the receiver lacked: first and last.
+    pub(crate) const fn data_times(&self) -> Option<(Instant, Instant)> {
+        self.data_times
+    }
+
     /// Time of the next timer.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match (self.sender.poll_timeout(), self.receiver.poll_timeout()) {
@@ -156,7 +167,11 @@ impl Connection {
 
     /// Handles segments that arrive at the receiver.
     pub(crate) fn handle_data(&mut self, now: Instant, segments: Segments, outbox: &mut Vec<Train<Packet>>) {
+        let before = self.receiver.received();
         let ack = self.receiver.handle(now, segments);
+        if self.receiver.received() > before {
+            self.data_times = Some((self.data_times.map_or(now, |(first, _)| first), now));
+        }
         if self.arrived.is_none() && self.amount == Some(self.receiver.received()) {
             self.arrived = Some(now);
         }
@@ -183,7 +198,7 @@ impl Connection {
     fn write(&mut self, now: Instant) {
         match &mut self.supply {
             Supply::Until(end) if now < *end => {
-                while self.sender.unsent() < UNSENT_BYTES_MIN {
+                while self.sender.unsent() < self.settings.unsent_min {
                     self.sender.write(now, WRITE_BYTES);
                 }
             }

@@ -22,6 +22,8 @@ pub(crate) enum Source {
     Flow(u32),
     /// The member of an overlay at a node.
     Member(u32),
+    /// A call of `longhaul estimate`.
+    Estimate(u32),
 }
 
 /// Pending events in the order of their times; events at one time are in the order in which they were scheduled.
@@ -31,7 +33,7 @@ pub(crate) enum Source {
 pub(crate) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Source)>>,
     sequence: u64,
-    pending: [Vec<u64>; 7],
+    pending: [Vec<u64>; 8],
 }
 
 /// Marks a source without a pending event.
@@ -84,6 +86,7 @@ impl Events {
             Source::Mice(index) => (4, index),
             Source::Flow(index) => (5, index),
             Source::Member(index) => (6, index),
+            Source::Estimate(index) => (7, index),
         };
         let (all, index) = (&mut self.pending[kind], index as usize);
         if all.len() <= index {

@@ -1,7 +1,8 @@
 //! A packet-level simulator that runs experiment files in virtual time.
 //!
 //! Inputs: a [`scenario::Scenario`] and a seed. Outputs: the state of flows and small transfers at any virtual time,
-//! and the tallies of the links. Members of an overlay are inputs too ([`Tunnel`]).
+//! the results of the calls of `longhaul estimate`, and the tallies of the links. Members of an overlay are inputs too
+//! ([`Tunnel`]).
 //! Contract: the crate is pure (no clock, sockets, threads or OS randomness). Links are those of the lab (crate `link`,
 //! with the same seeds), TCP is crate `tcp`. The same scenario and seed give the same outputs on every machine.
 //!
@@ -13,6 +14,7 @@ mod addressing;
 mod connection;
 mod controls;
 mod datagrams;
+mod estimates;
 mod events;
 mod mice;
 mod packet;
@@ -22,6 +24,7 @@ mod unsupported;
 mod world;
 
 pub use datagrams::DATAGRAM_BYTES;
+pub use estimates::{EstimateEnd, EstimateEvent};
 pub use mice::Completion;
 pub use tunnels::{Tunnel, TunnelAction};
 pub use unsupported::{Unsupported, unsupported};

@@ -1,6 +1,8 @@
 use link::{Delivery, Train};
 use tcp::{Ack, Segments};
 
+use crate::estimates::Message;
+
 /// A packet, or a train of segments, in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
@@ -24,6 +26,8 @@ pub(crate) enum Address {
     Datagrams(u32),
     /// The member of an overlay at a node.
     Member(u32),
+    /// Either end of a call of `longhaul estimate`.
+    Estimate(u32),
 }
 
 /// Content of a packet.
@@ -37,6 +41,14 @@ pub(crate) enum Body {
     Datagram(u64),
     /// A datagram between members of an overlay: the node that sent it, and its payload.
     Frame(u32, Box<[u8]>),
+    /// A packet of a train, by the number of the train and its own; `is_return`: an echo.
+    Probe {
+        train: u32,
+        index: u32,
+        is_return: bool,
+    },
+    /// A control message of a probing session.
+    Message(Message),
 }
 
 /// Steps that precede the data of a small transfer.

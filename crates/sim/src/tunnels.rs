@@ -139,7 +139,7 @@ fn ip_packet((source, destination): (Ipv4Addr, Ipv4Addr), packet: &Packet, numbe
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&destination.octets());
     let index = match packet.to {
-        Address::Connection(index, _) | Address::Datagrams(index) => index,
+        Address::Connection(index, _) | Address::Datagrams(index) | Address::Estimate(index) => index,
         Address::Member(node) => node,
     };
     let port = PORT_BASE.wrapping_add(index as u16);

@@ -1,5 +1,6 @@
 //! Parts of an experiment that a simulated run cannot follow.
 
+use estimate::probe::MethodName;
 use link::{Capacity, Settings};
 use scenario::{Flow, Scenario, Transport, link_wire};
 
@@ -51,7 +52,11 @@ pub fn unsupported(scenario: &Scenario) -> Vec<Unsupported> {
         None => vec![(f.from, f.to)],
     };
     let ends = ends.flat_map(|f| pairs(f).into_iter().map(|(a, b)| (format!("flows.{}", f.name), a, b)));
-    for (key, from, to) in ends.chain(scenario.mice.iter().map(|m| (format!("mice.{}", m.name), m.from, m.to))) {
+    let mice = scenario.mice.iter().map(|m| (format!("mice.{}", m.name), m.from, m.to));
+    let is_transfer = |m: &MethodName| matches!(m, MethodName::Tcp | MethodName::ShortTcp);
+    let calls = scenario.estimates.iter().filter(|e| e.methods.iter().any(is_transfer));
+    let calls = calls.map(|e| (format!("estimates.{}", e.name), e.from, e.to));
+    for (key, from, to) in ends.chain(mice).chain(calls) {
         if takes_no_time(scenario, from, to) && takes_no_time(scenario, to, from) {
             let reason = "a round trip takes no time, so that TCP would send without end at one moment; \
                           give a link of the path a delay or a rate";
@@ -59,7 +64,10 @@ pub fn unsupported(scenario: &Scenario) -> Vec<Unsupported> {
         }
     }
     for program in &scenario.programs {
-        let reason = "a simulated node cannot run programs".to_owned();
+        let reason =
+            "a simulated node cannot run programs; for longhaul estimate write [estimates.*], for longhaul test \
+                      [flows.*]"
+                .to_owned();
         add(format!("programs.{}", program.name), reason);
     }
     for link in &scenario.record.pcapng {

@@ -1,5 +1,8 @@
 //! The simulated network: wires, connections, datagrams and transfers, driven by one event set.
 
+mod estimates;
+mod members;
+
 use std::collections::VecDeque;
 
 use link::{Direction, Settings as LinkSettings, Tally, Train};
@@ -10,16 +13,12 @@ use crate::addressing::Paths;
 use crate::connection::{Connection, Settings, Supply};
 use crate::controls;
 use crate::datagrams::Datagrams;
+use crate::estimates::Estimator;
 use crate::events::{Events, Source};
 use crate::mice::{self, Completion, Setup, Stream};
 use crate::packet::{Address, Body, Packet, Step};
-use crate::tunnels::{DATAGRAM_HEADER_BYTES, Tunnel, TunnelAction, Tunnels};
+use crate::tunnels::{Tunnel, Tunnels};
 use crate::unsupported::{Unsupported, unsupported};
-
-/// Time within which the members of an overlay must reach each other, and the interval of the checks: those of a run
-/// on a kernel.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
-const READY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State of a flow. All counts are totals since the start of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,6 +63,8 @@ enum Slot {
     Setup(Box<Setup>, u32),
     /// A transfer with its data.
     Transfer(Box<(Connection, Setup)>),
+    /// A transfer of an estimation method, with the index of its call.
+    Probe(Box<Connection>, u32),
     /// Unused; the number is that of the next use.
     Free(u32),
 }
@@ -94,6 +95,7 @@ pub struct World {
     datagrams: Vec<Datagrams>,
     streams: Vec<Stream>,
     completions: Vec<Completion>,
+    estimates: Vec<Estimator>,
     schedule: VecDeque<(Instant, usize, LinkSettings)>,
     /// Packets to send, filled while an event is handled.
     outbox: Vec<Train<Packet>>,
@@ -140,6 +142,7 @@ impl World {
             streams: Vec::new(),
             completions: Vec::new(),
             schedule: VecDeque::new(),
+            estimates: Vec::new(),
             outbox: Vec::new(),
             counters: Counters::default(),
         };
@@ -153,6 +156,7 @@ impl World {
             world.streams.push(stream);
             world.schedule_mice(number as u32);
         }
+        world.add_estimates(seed);
         world.schedule_change();
         Ok(world)
     }
@@ -251,7 +255,7 @@ impl World {
         let setups = self.slots.iter().filter_map(|slot| match slot {
             Slot::Setup(setup, _) => Some(&**setup),
             Slot::Transfer(both) => Some(&both.1),
-            Slot::Bulk(_) | Slot::Free(_) => None,
+            Slot::Bulk(_) | Slot::Probe(..) | Slot::Free(_) => None,
         });
         let completion = |s: &Setup| Completion {
             stream: s.stream,
@@ -284,13 +288,8 @@ impl World {
             }
             Source::Mice(index) => self.start_transfer(index),
             Source::Flow(index) => self.start_flow(index as usize),
-            Source::Member(node) => {
-                let now = self.now;
-                if let Some(member) = self.tunnels.member(node as usize).filter(|m| m.poll_timeout() <= now) {
-                    member.handle_timeout(now);
-                }
-                self.settle(node as usize);
-            }
+            Source::Member(node) => self.wake_member(node as usize),
+            Source::Estimate(index) => self.with_estimate(index, Estimator::handle_timeout),
         }
     }
 
@@ -368,7 +367,7 @@ impl World {
             return;
         }
         let generation = match &self.slots[index as usize] {
-            Slot::Bulk(c) => c.generation(),
+            Slot::Bulk(c) | Slot::Probe(c, _) => c.generation(),
             Slot::Transfer(both) => both.0.generation(),
             Slot::Setup(..) | Slot::Free(_) => return,
         };
@@ -388,7 +387,7 @@ impl World {
         job: impl FnOnce(&mut Connection, Instant, &mut Vec<Train<Packet>>),
     ) {
         let connection = match &mut self.slots[index as usize] {
-            Slot::Bulk(connection) => &mut **connection,
+            Slot::Bulk(connection) | Slot::Probe(connection, _) => &mut **connection,
             Slot::Transfer(both) => &mut both.0,
             Slot::Setup(..) | Slot::Free(_) => return,
         };
@@ -411,54 +410,6 @@ impl World {
         };
         self.wires[wire as usize].offer(self.now, train);
         self.schedule_wire(wire);
-    }
-
-    /// Passes a train to the member of an overlay at its source.
-    fn enter_tunnel(&mut self, train: Train<Packet>) {
-        let Some((from, to)) = self.paths.tunnel(train.payload.path) else { return };
-        self.tunnels.enter(self.now, (from, to), train);
-        self.settle(from);
-    }
-
-    /// Does what the member of a node wants done.
-    fn settle(&mut self, node: usize) {
-        while let Some(action) = self.tunnels.member(node).and_then(|m| m.poll_action()) {
-            match action {
-                TunnelAction::Send { to, datagram } => {
-                    let path = self.paths.between(&self.scenario, node, to);
-                    let bytes = datagram.len() as u32 + DATAGRAM_HEADER_BYTES;
-                    let body = Body::Frame(node as u32, datagram.into_boxed_slice());
-                    let to = Address::Member(to as u32);
-                    self.offer(Packet { path, hop: 0, to, header: DATAGRAM_HEADER_BYTES, body }.train(1, bytes, bytes));
-                }
-                TunnelAction::Deliver(ip) => {
-                    if let Some(packet) = self.tunnels.leave(&ip) {
-                        self.receive(packet);
-                    }
-                }
-            }
-        }
-        if let Some(member) = self.tunnels.member(node) {
-            let at = member.poll_timeout();
-            self.events.schedule(Source::Member(node as u32), at);
-        }
-    }
-
-    /// Runs until the members of the overlay reach each other: the run starts then.
-    fn start_members(&mut self) -> Result<(), Vec<Unsupported>> {
-        for node in self.tunnels.nodes() {
-            self.settle(node);
-        }
-        while !self.tunnels.are_ready() {
-            if self.now > Instant::ZERO + READY_TIMEOUT {
-                let reason = format!("no route between all members within {} s", READY_TIMEOUT.as_secs());
-                return Err(vec![Unsupported { key: "overlay".to_owned(), reason }]);
-            }
-            self.run_to(self.now + READY_INTERVAL);
-        }
-        self.zero = self.now;
-        self.take_tallies();
-        Ok(())
     }
 
     /// Takes the deliveries of a wire that are due.
@@ -485,18 +436,15 @@ impl World {
             }
             (Address::Connection(index, generation), Body::Ack(ack)) => {
                 self.with_connection(index, generation, |c, now, outbox| c.handle_ack(now, &ack, outbox));
+                self.end_drained_probe(index);
             }
             (Address::Connection(index, generation), Body::Setup(step)) => self.set_up((index, generation), step),
             (Address::Member(node), Body::Frame(from, datagram)) => {
-                let now = self.now;
-                if let Some(member) = self.tunnels.member(node as usize) {
-                    member.handle_datagram(now, from as usize, datagram.into_vec());
-                }
-                self.settle(node as usize);
+                self.receive_frame(node as usize, from as usize, datagram.into_vec());
             }
-            (Address::Datagrams(_), Body::Data(_) | Body::Ack(_) | Body::Setup(_) | Body::Frame(..))
-            | (Address::Connection(..), Body::Datagram(_) | Body::Frame(..))
-            | (Address::Member(_), Body::Data(_) | Body::Ack(_) | Body::Setup(_) | Body::Datagram(_)) => {}
+            (Address::Estimate(index), body) => self.with_estimate(index, |e, now| e.handle(now, &body)),
+            // No host sends these.
+            (Address::Datagrams(_) | Address::Connection(..) | Address::Member(_), _) => {}
         }
     }
 

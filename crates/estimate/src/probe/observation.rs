@@ -91,6 +91,14 @@ impl TrainObservation {
             .collect()
     }
 
+    /// Largest increase of the gap between consecutive packets on the path; `None` if no two consecutive packets
+    /// arrived.
+    pub fn longest_added_gap(&self) -> Option<Duration> {
+        let times =
+            self.packets.windows(2).filter_map(|w| Some([w[0].sent?, w[1].sent?, w[0].received?, w[1].received?]));
+        times.map(|[a, b, x, y]| y.saturating_since(x).saturating_sub(b.saturating_since(a))).max()
+    }
+
     /// Time from the first to the last departure of packets that arrived, time from the first to the last arrival, and
     /// the bytes of all but the first. `None` with fewer than two packets, or if the times do not advance.
     pub fn dispersion(&self) -> Option<Dispersion> {

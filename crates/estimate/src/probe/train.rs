@@ -5,6 +5,10 @@ use units::{Bytes, Duration, Rate};
 /// Over IPv6 a packet is 20 bytes longer; the sender shortens its payload by that amount.
 pub const UDP_HEADERS: u32 = 28;
 
+/// Minimum length of a probe packet with headers in bytes: a driver writes the numbers of the train and of the packet
+/// into the payload.
+pub const PROBE_BYTES_MIN: u32 = UDP_HEADERS + 4;
+
 /// One packet of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {

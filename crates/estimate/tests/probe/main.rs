@@ -14,6 +14,7 @@ mod far_end;
 mod few_bytes;
 mod igi;
 mod loss_and_order;
+mod named;
 mod on_off;
 mod path;
 mod pathload;

@@ -1,5 +1,6 @@
 //! Simulated runs: the records of the simulator, in the form of any run.
 
+use std::path::Path;
 use std::time::Duration;
 
 use link::Tally;
@@ -9,6 +10,7 @@ use scenario::{Extent, Flow, Scenario, Transport, Wire};
 use sim::{Completion, FlowState, World};
 use units::Bytes;
 
+use super::estimates::Calls;
 use super::overlay::Changes;
 use crate::path_parameters::path_parameters;
 use crate::{LabError, flow, traffic, transfers, truth};
@@ -18,13 +20,15 @@ const RTT_INTERVAL: Duration = Duration::from_millis(10);
 /// Time that a transfer may take after the end of the run, as in a run on a kernel.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Makes one simulated run. Calls `observe` with each record, including the last one.
+/// Makes one simulated run. Calls `observe` with each record, including the last one. The calls of `longhaul estimate`
+/// write their records below `directory`.
 ///
 /// # Errors
-/// The scenario has a part that the simulator does not have.
+/// The scenario has a part that the simulator does not have, or a file cannot be written.
 pub(crate) fn run(
     scenario: &Scenario,
     (run, seed): (u32, u64),
+    directory: &Path,
     observe: &mut dyn FnMut(&LabRecord),
     interrupted: &dyn Fn() -> usize,
 ) -> Result<LabRunEnd, LabError> {
@@ -43,11 +47,14 @@ pub(crate) fn run(
             .collect(),
         outcomes: transfers::Outcomes::new(scenario),
         changes,
+        calls: Calls::new(scenario),
         world,
         link_start: Duration::ZERO,
         observe,
     };
     let stopped = simulation.follow(interrupted);
+    simulation.take_estimates();
+    simulation.calls.write(scenario, directory)?;
     Ok(simulation.conclude(stopped))
 }
 
@@ -59,6 +66,7 @@ struct Simulation<'a> {
     flows: Vec<Recorder>,
     outcomes: transfers::Outcomes,
     changes: Changes,
+    calls: Calls,
     /// Start of the present interval of the links.
     link_start: Duration,
     observe: &'a mut dyn FnMut(&LabRecord),
@@ -115,6 +123,12 @@ impl Simulation<'_> {
         }));
     }
 
+    fn take_estimates(&mut self) {
+        for (index, event) in self.world.take_estimate_events() {
+            self.calls.add(self.scenario, index, event);
+        }
+    }
+
     fn record_transfers(&mut self) {
         for completion in self.world.take_completions() {
             self.record_transfer(completion, None);
@@ -166,7 +180,7 @@ impl Simulation<'_> {
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,
-            programs: Vec::new(),
+            programs: self.calls.ends(self.scenario),
             full_sockets: Vec::new(),
             busiest_worker: 0.0,
             stolen_cpu: None,

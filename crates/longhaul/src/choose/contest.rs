@@ -5,11 +5,11 @@ use std::time::Duration;
 use estimate::choice::{Belief, Ranking, rank, stopping_probability};
 use estimate::history::Prediction;
 use estimate::prediction::Control;
-use estimate::probe::{Outcome, TwoRates};
+use estimate::probe::{Bounds, MethodName, Outcome, Run, TwoRates, result};
 use estimate::rounds::{HOST_PACING_RATE_MAX, Rounds};
 use kernel::Shutdown;
 use measure::MeasureError;
-use measure::probe::{Bounds, ProbeOptions, Prober, Run};
+use measure::probe::{ProbeOptions, Prober};
 use results::choose::{Candidate, Decision};
 use results::estimate::{Caveat, Quantity, RateBound, TransferPrediction};
 use results::history::HistorySource;
@@ -17,8 +17,6 @@ use units::{Bytes, Instant};
 
 use super::cli::{ChooseOptions, Named};
 use super::{client_options, direction};
-use crate::estimate::cli::MethodName;
-use crate::estimate::methods::result as estimate_of;
 use crate::history::memory::{self, Memory};
 
 /// Probability of being the best below which a candidate gets no more probes.
@@ -253,7 +251,7 @@ impl Entry {
         let run = active.total();
         let round_trip_ns = units::nanos(active.prober.path().round_trip);
         if let Some(memory) = &mut active.memory {
-            memory.keep(HistorySource::Choose, &estimate_of(MethodName::TwoRates, false, &run), round_trip_ns);
+            memory.keep(HistorySource::Choose, &result(MethodName::TwoRates, false, &run), round_trip_ns);
         }
         let predicted = active.predicted.as_ref();
         candidate.address = Some(active.prober.peer());

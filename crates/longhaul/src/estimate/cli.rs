@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use estimate::probe::{MethodName, UnknownMethod};
 use kernel::LocalAddress;
 use units::Bytes;
 
@@ -23,7 +25,7 @@ pub(crate) struct EstimateOptions {
     #[arg(value_parser = Target::parse)]
     pub(crate) host: Target,
     /// Method of probing, repeatable; `auto` uses the budget for the probes that best predict a transfer.
-    #[arg(long, short, value_enum, value_name = "METHOD", default_value = "auto", hide_possible_values = false)]
+    #[arg(long, short, value_parser = method_parser(), value_name = "METHOD", default_value = "auto")]
     pub(crate) method: Vec<MethodName>,
     /// Run all methods in turn.
     #[arg(long, conflicts_with = "method")]
@@ -67,73 +69,8 @@ pub(crate) struct EstimateOptions {
     pub(crate) peer: PeerOptions,
 }
 
-/// Probing method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MethodName {
-    /// Two-rate trains within the budget, and a prediction of the transfer.
-    Auto,
-    /// Available bandwidth and capacity: trains at two rates until the intervals are narrow.
-    TwoRates,
-    /// Asymptotic dispersion rate: two back-to-back trains of 30 packets.
-    Adr,
-    /// Asymptotic dispersion rate: two back-to-back trains of 15 packets.
-    ShortAdr,
-    /// Available bandwidth: gaps that cross traffic adds to packet pairs.
-    Spruce,
-    /// Available bandwidth: highest rate that trains keep (PTR), and gaps that cross traffic adds (IGI).
-    Igi,
-    /// Available bandwidth: trains of exponentially increasing rate.
-    Pathchirp,
-    /// Available bandwidth: trends of the one-way delay in periodic streams (SLoPS).
-    Pathload,
-    /// Capacity: modes of packet-pair rates, and the dispersion of trains.
-    Pathrate,
-    /// Whether queues form at the bottleneck: packet pairs sent closer together than it forwards them.
-    SqueezedPairs,
-    /// Score of RON: round trips and losses of 100 small probes.
-    Loss,
-    /// Score of RON, only if at least three probes are lost.
-    LossOnly,
-    /// Bulk transfer capacity: a TCP transfer of 128 kB.
-    ShortTcp,
-    /// Bulk transfer capacity: a TCP transfer of 10 s, or 30 s with --faithful-2002.
-    Tcp,
-}
-
-impl MethodName {
-    /// Methods that `--all` runs, cheapest first.
-    pub(crate) const ALL: [Self; 13] = [
-        Self::ShortAdr,
-        Self::Adr,
-        Self::TwoRates,
-        Self::Spruce,
-        Self::Igi,
-        Self::Pathchirp,
-        Self::Pathrate,
-        Self::SqueezedPairs,
-        Self::Pathload,
-        Self::Loss,
-        Self::LossOnly,
-        Self::ShortTcp,
-        Self::Tcp,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::TwoRates => "two-rates",
-            Self::Adr => "adr",
-            Self::ShortAdr => "short-adr",
-            Self::Spruce => "spruce",
-            Self::Igi => "igi",
-            Self::Pathchirp => "pathchirp",
-            Self::Pathload => "pathload",
-            Self::Pathrate => "pathrate",
-            Self::SqueezedPairs => "squeezed-pairs",
-            Self::Loss => "loss",
-            Self::LossOnly => "loss-only",
-            Self::ShortTcp => "short-tcp",
-            Self::Tcp => "tcp",
-        }
-    }
+/// Parser of a method's name, with all names and their descriptions for the help.
+fn method_parser() -> impl TypedValueParser<Value = MethodName> {
+    let values = MethodName::KNOWN.map(|m| PossibleValue::new(m.name()).help(m.about()));
+    PossibleValuesParser::new(values).try_map(|text| text.parse().map_err(|UnknownMethod| "is not a method"))
 }

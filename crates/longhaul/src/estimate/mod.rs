@@ -1,8 +1,7 @@
 //! `longhaul estimate`.
 
 pub(crate) mod cli;
-mod facts;
-pub(crate) mod methods;
+mod methods;
 mod output;
 mod transfer;
 
@@ -10,8 +9,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use estimate::Facts;
+use estimate::probe::{Bounds, Known, MethodName, TIME_DEFAULT, session_budget};
 use kernel::Shutdown;
-use measure::probe::{Bounds, ProbeOptions, Prober};
+use measure::probe::{ProbeOptions, Prober};
 use measure::{ClientOptions, MeasureError};
 use results::estimate::{ESTIMATE_SCHEMA, EstimateRecord, EstimateResult, EstimateStart};
 use results::history::HistorySource;
@@ -19,22 +20,14 @@ use results::{Direction, TestPlan, Transport};
 use units::{Bytes, Rate};
 
 use crate::history::memory::{self, Memory};
-use cli::{EstimateOptions, MethodName};
-use facts::Facts;
-use methods::Known;
+use cli::EstimateOptions;
 use output::Output;
 
 /// Exit status when no method found a value; a bound is not a value.
 const NO_VALUE_STATUS: u8 = 1;
 
-/// Budget of `auto` in bytes: two and a half times the cost of the cheapest good method of 2002.
-const AUTO_BUDGET_BYTES: u64 = 100_000;
-
-/// Default budget of any other method in bytes.
-const METHOD_BUDGET_BYTES: u64 = 50_000_000;
-
-/// Default budget of all methods together in bytes: the default limit of a server.
-const SESSION_BUDGET_BYTES: u64 = 200_000_000;
+/// Maximum duration of a method of the thesis of 2002: some of them take many minutes.
+const TIME_2002: Duration = Duration::from_secs(1800);
 
 pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
     Shutdown::install().context("cannot handle signals")?;
@@ -61,7 +54,8 @@ pub(crate) fn run(options: &EstimateOptions) -> anyhow::Result<ExitCode> {
         output.record(&EstimateRecord::Estimate(result))?;
         Ok(facts.capacity())
     });
-    for prediction in facts.predict(options, &prober.path(), memory.as_ref()) {
+    let earlier = |control| memory.as_ref().and_then(|m| m.goodput(control));
+    for prediction in facts.predict(&prober.path(), options.window, options.transfer, earlier) {
         output.record(&EstimateRecord::Prediction(prediction))?;
     }
     prober.close();
@@ -99,8 +93,7 @@ fn probe(
 ) -> Result<(), Stopped> {
     let mut left = options.budget.map(Bytes::as_u64);
     for name in methods {
-        let default = if *name == MethodName::Auto { AUTO_BUDGET_BYTES } else { METHOD_BUDGET_BYTES };
-        let bounds = Bounds { bytes: left.unwrap_or(default), time: time_max(options) };
+        let bounds = Bounds { bytes: left.unwrap_or_else(|| name.budget_default()), time: time_max(options) };
         let result = methods::run(*name, options, prober, known, bounds)?;
         left = left.map(|l| l.saturating_sub(result.bytes));
         known.capacity = observe(result)?;
@@ -112,7 +105,7 @@ fn probe(
 }
 
 fn time_max(options: &EstimateOptions) -> Duration {
-    let default = Duration::from_secs(if options.faithful_2002 { 1800 } else { 120 });
+    let default = if options.faithful_2002 { TIME_2002 } else { TIME_DEFAULT };
     options.time.unwrap_or(default)
 }
 
@@ -137,8 +130,7 @@ fn direction(options: &EstimateOptions) -> Direction {
 }
 
 fn probe_options(options: &EstimateOptions, methods: &[MethodName]) -> anyhow::Result<ProbeOptions> {
-    let default_budget = || (METHOD_BUDGET_BYTES * methods.len() as u64).min(SESSION_BUDGET_BYTES);
-    let budget = options.budget.map_or_else(default_budget, Bytes::as_u64);
+    let budget = options.budget.map_or_else(|| session_budget(methods), Bytes::as_u64);
     let plan = TestPlan {
         transport: Transport::Probe,
         bytes: Some(budget.max(1)),

@@ -8,8 +8,8 @@ use clap::Args;
 #[command(after_help = "Examples: longhaul lab run scenarios/paths.toml -o paths\n          \
     longhaul lab run scenarios/paths.toml --variant loaded -o loaded\n          \
     longhaul evaluate paths loaded --report paths.html\n\
-    Each directory is evaluated by itself. The estimates are the output of `longhaul estimate --json` in programs of \
-    the experiment; the reference values are the load that each link counts and the throughput of one TCP flow.\n\
+    Each directory is evaluated by itself. The estimates are the output of `longhaul estimate --json`, from \
+    [estimates] or programs of the experiment; the reference values are the load that each link counts and the throughput of one TCP flow.\n\
     Exit status: 0 success; 2 usage or setup error.")]
 pub(crate) struct EvaluateOptions {
     /// Result directory of `longhaul lab run`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use results::LabReader;
-use results::lab::{LabExperiment, LabRecord, LabRun, LabRunEnd, LinkInterval};
+use results::lab::{LabEngine, LabExperiment, LabRecord, LabRun, LabRunEnd, LinkInterval};
 use scenario::{Experiment, Options, Scenario};
 
 use crate::input::{read_referenced, read_text};
@@ -126,8 +126,12 @@ fn read(path: &Path) -> anyhow::Result<(LabExperiment, Vec<Run>)> {
         }
     }
     warn_of_gaps(&reader, &path.display().to_string());
-    let experiment =
+    let experiment: LabExperiment =
         experiment.with_context(|| format!("{} has no experiment record; its beginning is missing", path.display()))?;
+    if experiment.engine == LabEngine::Simulator {
+        // The records of estimates count the time of a simulated run from 1970 on.
+        runs.iter_mut().filter_map(|run| run.end.as_mut()).for_each(|end| end.start_utc_s = Some(0.0));
+    }
     Ok((experiment, runs))
 }
 

@@ -6,7 +6,7 @@ use results::Direction;
 use results::estimate::EstimateResult;
 use results::evaluate::MeasuredPath;
 use results::lab::{LabRunEnd, Verdict};
-use scenario::{Flow, Program, Scenario};
+use scenario::{EstimateCall, Flow, Program, Scenario};
 
 use super::directory::Run;
 use super::estimates::{Truth, estimates_of, predicted};
@@ -36,12 +36,32 @@ pub(super) struct Transfer<'a> {
     pub(super) path: Path,
 }
 
-/// Joins the calls of `longhaul estimate` in a run, listed by program, with the reference values.
+/// Node and start of the calls in one output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    node: usize,
+    /// Time since the start of the run.
+    start: Duration,
+}
+
+impl From<&Program> for Caller {
+    fn from(program: &Program) -> Self {
+        Self { node: program.node, start: program.start.unwrap_or_default() }
+    }
+}
+
+impl From<&EstimateCall> for Caller {
+    fn from(call: &EstimateCall) -> Self {
+        Self { node: call.from, start: call.start }
+    }
+}
+
+/// Joins the calls of `longhaul estimate` in a run, listed by caller, with the reference values.
 pub(super) fn join(
     directory: &str,
     run: &Run,
     transfer: &Transfer<'_>,
-    calls: &[(&Program, Vec<Call>)],
+    calls: &[(Caller, Vec<Call>)],
     include_invalid: bool,
 ) -> Joined {
     let Some(end) = run.end.as_ref().filter(|e| !e.interrupted) else { return Joined::Unfinished };
@@ -51,7 +71,7 @@ pub(super) fn join(
     let flow = end.flows.iter().find(|f| f.flow == transfer.flow.name && f.failure.is_none());
     let Some(throughput_bps) = flow.and_then(|f| f.throughput_bps) else { return Joined::WithoutTransfer };
     let timed: Vec<TimedResult<'_>> =
-        calls.iter().flat_map(|(program, calls)| timed_results(program, calls, transfer, end)).collect();
+        calls.iter().flat_map(|(caller, calls)| timed_results(*caller, calls, transfer, end)).collect();
     if timed.is_empty() {
         return Joined::WithoutEstimates;
     }
@@ -77,7 +97,7 @@ pub(super) fn join(
         estimates: Vec::new(),
     };
     let estimates = timed.iter().flat_map(|a| estimates_of(a, &truth));
-    let on_path = calls.iter().flat_map(|(program, calls)| calls_on_path(program, calls, transfer));
+    let on_path = calls.iter().flat_map(|(caller, calls)| calls_on_path(*caller, calls, transfer));
     let predicted = on_path.filter_map(|call| predicted(call, transfer.flow, &truth));
     for estimate in estimates.chain(predicted) {
         // If a method ran twice with the same parameters, the first result counts.
@@ -118,34 +138,29 @@ impl TimedResult<'_> {
 }
 
 /// Selects the calls that probed the path and direction of the transfer.
-fn calls_on_path<'a>(
-    program: &'a Program,
-    calls: &'a [Call],
-    transfer: &'a Transfer<'_>,
-) -> impl Iterator<Item = &'a Call> {
+fn calls_on_path<'a>(caller: Caller, calls: &'a [Call], transfer: &'a Transfer<'_>) -> impl Iterator<Item = &'a Call> {
     let flow = transfer.flow;
     let is = move |host: &str, node: usize| {
         let node = transfer.scenario.nodes.get(node);
         node.is_some_and(|n| host == n.name || host == n.ipv4.to_string() || host == n.ipv6.to_string())
     };
     calls.iter().filter(move |call| match call.start.direction {
-        Direction::Up => program.node == flow.from && is(&call.start.host, flow.to),
-        Direction::Down => program.node == flow.to && is(&call.start.host, flow.from),
+        Direction::Up => caller.node == flow.from && is(&call.start.host, flow.to),
+        Direction::Down => caller.node == flow.to && is(&call.start.host, flow.from),
     })
 }
 
 /// Assigns each method its time window: the methods of a call run in sequence from the first record on. Without the UTC
-/// time of the run, the window is the time from the start of the program to that of the transfer.
+/// time of the run, the window is the time from the start of the caller to that of the transfer.
 fn timed_results<'a>(
-    program: &'a Program,
+    caller: Caller,
     calls: &'a [Call],
     transfer: &'a Transfer<'_>,
     end: &LabRunEnd,
 ) -> Vec<TimedResult<'a>> {
-    let whole =
-        Window { start_s: program.start.unwrap_or_default().as_secs_f64(), end_s: transfer.flow.start.as_secs_f64() };
+    let whole = Window { start_s: caller.start.as_secs_f64(), end_s: transfer.flow.start.as_secs_f64() };
     let mut all = Vec::new();
-    for call in calls_on_path(program, calls, transfer) {
+    for call in calls_on_path(caller, calls, transfer) {
         let mut clock = end.start_utc_s.zip(call.start_utc_s()).map(|(zero, start)| start - zero);
         for result in &call.results {
             let own = clock.map(|start_s| Window { start_s, end_s: start_s + result.elapsed_ns as f64 / 1e9 });

@@ -26,7 +26,7 @@ use crate::target::{check_distinct, check_not_input};
 use crate::whole_file::WholeFile;
 use cli::EvaluateOptions;
 use directory::{FILES, ResultDirectory};
-use join::{Joined, Transfer, join};
+use join::{Caller, Joined, Transfer, join};
 use tables::Tables;
 
 pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<ExitCode> {
@@ -131,8 +131,9 @@ impl Group {
             let scenario = directory.scenario(&run.start)?;
             let transfer = transfer(scenario, &options.transfer).with_context(|| name.clone())?;
             let mut calls = Vec::new();
-            for program in &scenario.programs {
-                calls.push((program, probes::read(&directory.output(run.start.run, &program.name))?));
+            let estimates = scenario.estimates.iter().map(|e| (Caller::from(e), &e.name));
+            for (caller, name) in estimates.chain(scenario.programs.iter().map(|p| (Caller::from(p), &p.name))) {
+                calls.push((caller, probes::read(&directory.output(run.start.run, name))?));
             }
             self.head.runs += 1;
             match join(&name, run, &transfer, &calls, options.include_invalid) {

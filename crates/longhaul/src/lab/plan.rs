@@ -65,6 +65,11 @@ fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "    {command}")?;
         }
     }
+    for call in &scenario.estimates {
+        let arguments = lab::estimate_arguments(scenario, call, scenario.seed).join(" ");
+        let start = call.start.as_secs_f64();
+        writeln!(out, "estimates {} in {} at {start} s: longhaul {arguments}", call.name, name(call.from))?;
+    }
     for program in &scenario.programs {
         let start = program.start.map_or_else(|| "before the run".to_owned(), |t| format!("at {} s", t.as_secs_f64()));
         writeln!(out, "program {} in {} {start}: {}", program.name, name(program.node), program.command.join(" "))?;

@@ -1,5 +1,5 @@
-//! A dynamic experiment of the paper on the kernel, on a shorter time scale. Decisions and rates are tested in the simulator
-//! (`lab/simulated_overlay.rs`).
+//! A dynamic experiment of the paper on the kernel, on a shorter time scale. `lab/simulated_overlay.rs` tests decisions
+//! and rates in the simulator.
 
 use results::lab::Verdict;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use estimate::probe::Departure;
+use estimate::probe::{Departure, PROBE_BYTES_MIN, UDP_HEADERS};
 use kernel::Clocks;
 use units::{Bytes, Instant, Rate};
 use wire::{PROBE_HEADER_BYTES, ProbeHeader};
@@ -16,6 +16,8 @@ const BATCH: usize = 32;
 
 /// Maximum length of a probe in bytes of IP: a jumbo frame.
 pub(super) const PACKET_BYTES_MAX: u32 = 9216;
+
+const _: () = assert!(PROBE_BYTES_MIN as usize == UDP_HEADERS as usize + PROBE_HEADER_BYTES);
 
 /// Time before a departure at which the sender stops sleeping and polls the clock: longer than the delay of a wake-up
 /// on a machine that is not overloaded.

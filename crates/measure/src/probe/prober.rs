@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use estimate::probe::{Method, Outcome, PacketOutcome, Path, Step, Train, TrainObservation};
+use estimate::probe::{
+    Bounds, Method, Outcome, PacketOutcome, Path, Run, SENDER_GAP_MIN, Step, Train, TrainObservation,
+};
 use results::Direction;
 use results::estimate::Caveat;
 use units::{Bytes, Instant, Rate};
@@ -23,9 +25,6 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum probe in bytes unless the user allows larger ones: the MTU of the local interface may exceed the path MTU.
 const DEFAULT_MTU: u32 = 1500;
 
-/// Minimum gap at which departures are not late: a system call and two reads of the clock.
-const GAP_MIN: Duration = Duration::from_micros(4);
-
 /// Maximum number of received messages that wait for processing during a train; TCP flow control stops further ones.
 const INBOX_MESSAGES_MAX: usize = 64;
 
@@ -43,32 +42,8 @@ pub struct ProbeOptions {
     pub seed: u64,
 }
 
-/// Budget of one method.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Limit of probe bytes with headers, echoes included.
-    pub bytes: u64,
-    /// Time limit.
-    pub time: Duration,
-}
-
 /// Maximum difference between a kernel timestamp and a read of the clock: much more than the error of either.
 const STAMP_ERROR_MAX: Duration = Duration::from_millis(1);
-
-/// Result of one method.
-#[derive(Debug)]
-pub struct Run {
-    /// Estimate and its caveats.
-    pub outcome: Outcome,
-    /// Packets sent, echoes included.
-    pub packets: u64,
-    /// Bytes of all packets sent, with headers, echoes included.
-    pub bytes: Bytes,
-    /// Duration.
-    pub elapsed: Duration,
-    /// Error that ended the method early.
-    pub error: Option<String>,
-}
 
 /// State of a running method.
 #[derive(Debug)]
@@ -142,7 +117,7 @@ impl Prober {
         session.writer.send(&Message::Start { clock: None })?;
         let port = Port::new(stream.socket, ceiling);
         let mtu = options.mtu.unwrap_or_else(|| port.mtu().unwrap_or(DEFAULT_MTU).min(DEFAULT_MTU));
-        let path = Path { round_trip, mtu, gap_min: GAP_MIN, seed: options.seed };
+        let path = Path { round_trip, mtu, gap_min: SENDER_GAP_MIN, seed: options.seed };
         let now = kernel::now();
         let mut prober = Self {
             session,
@@ -235,22 +210,20 @@ impl Prober {
             }
             Step::Send { train, pause } => (train, pause),
         };
-        let (spent, cost) = (self.bytes - progress.bytes, self.cost(&train));
-        if spent + cost > progress.bounds.bytes || self.bytes + cost > self.granted {
-            progress.caveats.push(Caveat::BudgetSpent);
-            if spent == 0 {
-                let left = progress.bounds.bytes.min(self.granted.saturating_sub(self.bytes));
-                progress.error =
-                    Some(format!("the first packet train needs {cost} bytes; the budget leaves {left} bytes"));
-            }
-            return Ok(false);
-        }
         // The rate limit of the server can lengthen the train.
         let span =
             self.port.within_ceiling(train.departures().iter().copied()).last().map_or(Duration::ZERO, |d| d.after);
         let elapsed = kernel::now().saturating_since(progress.start);
-        if elapsed.saturating_add(pause).saturating_add(span) > progress.bounds.time {
-            progress.caveats.push(Caveat::TimeSpent);
+        let (spent, cost) = (self.bytes - progress.bytes, self.cost(&train));
+        let over_grant = (self.bytes + cost > self.granted).then_some(Caveat::BudgetSpent);
+        let end = elapsed.saturating_add(pause).saturating_add(span);
+        if let Some(caveat) = over_grant.or_else(|| progress.bounds.exceeded(spent, cost, end)) {
+            if caveat == Caveat::BudgetSpent && spent == 0 {
+                let left = progress.bounds.bytes.min(self.granted.saturating_sub(self.bytes));
+                progress.error =
+                    Some(format!("the first packet train needs {cost} bytes; the budget leaves {left} bytes"));
+            }
+            progress.caveats.push(caveat);
             return Ok(false);
         }
         let idle = self.idle(self.last_train_end + pause, interrupted);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use estimate::probe::Departure;
+use estimate::probe::{Departure, SETTLE_MAX};
 use units::{Instant, Rate};
 use wire::{Message, ProbeDeparture, TRAIN_PACKETS_MAX};
 
+use super::TRAIN_DURATION_MAX;
 use super::port::{Arrival, Port};
-use super::{SETTLE_MAX, TRAIN_DURATION_MAX};
 use crate::MeasureError;
 
 /// Maximum number of trains whose arrivals are stored: the current one and late ones.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use estimate::probe::{Departure, PacketOutcome, Train, TrainObservation};
+use estimate::probe::{Departure, PacketOutcome, Train, TrainObservation, settle};
 use units::Instant;
 use wire::{Message, ProbeDeparture, TRAIN_NUMBERS};
 
@@ -10,7 +10,6 @@ use super::exchange::poll_keepalive;
 use super::fair_queueing::PACKETS_MIN;
 use super::port::Arrival;
 use super::prober::{POLL_INTERVAL, Prober};
-use super::{SETTLE_MAX, SETTLE_MIN, SETTLE_UNKNOWN_PATH};
 use crate::MeasureError;
 use crate::control::PEER_TIMEOUT;
 
@@ -32,7 +31,7 @@ impl Prober {
             self.send(departures, interrupted)?
         };
         self.last_train_end = kernel::now();
-        self.longest_gap = self.longest_gap.max(longest_gap(&observation));
+        self.longest_gap = self.longest_gap.max(observation.longest_added_gap());
         Ok(observation)
     }
 
@@ -158,26 +157,15 @@ impl Prober {
         })
     }
 
-    /// Time to wait for late packets. It covers several round trips, twice the longest gap between departures, and four
-    /// times the largest gap that the path has caused, which dominates on a slow link.
+    /// Time to wait for late packets of a train.
     fn settle(&self, departures: &[Departure]) -> Duration {
-        let gap = departures.windows(2).map(|w| w[1].after.saturating_sub(w[0].after)).max().unwrap_or_default();
-        let (min, path_gaps) =
-            self.longest_gap.map_or((SETTLE_UNKNOWN_PATH, Duration::ZERO), |gap| (SETTLE_MIN, gap * 4));
-        (self.path.round_trip * 2 + min).max((gap * 2).min(Duration::from_secs(1))).max(path_gaps).min(SETTLE_MAX)
+        settle(departures, self.path.round_trip, self.longest_gap)
     }
 
     /// Lengths of the packets on the wire, in bytes of IP.
     fn ip_lengths(&self, departures: &[Departure]) -> Vec<u32> {
         departures.iter().map(|d| self.port.ip_bytes(d.bytes)).collect()
     }
-}
-
-/// Largest increase of the gap between consecutive packets on the path; `None` if no two consecutive packets arrived.
-fn longest_gap(observation: &TrainObservation) -> Option<Duration> {
-    let times =
-        observation.packets.windows(2).filter_map(|w| Some([w[0].sent?, w[1].sent?, w[0].received?, w[1].received?]));
-    times.map(|[a, b, x, y]| y.saturating_since(x).saturating_sub(b.saturating_since(a))).max()
 }
 
 fn instants(times: &[Option<u64>]) -> Vec<Option<Instant>> {

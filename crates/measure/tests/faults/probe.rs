@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use estimate::probe::{Adr, Method, Path, RonProbes};
+use estimate::probe::{Adr, Bounds, Method, Path, RonProbes, Run};
 use measure::ClientOptions;
-use measure::probe::{Bounds, ProbeOptions, Prober, Run};
+use measure::probe::{ProbeOptions, Prober};
 use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Served, client_options, plan};

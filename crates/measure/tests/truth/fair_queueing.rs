@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use estimate::probe::TwoRates;
-use measure::probe::{Bounds, ProbeOptions, Prober};
+use estimate::probe::{Bounds, TwoRates};
+use measure::probe::{ProbeOptions, Prober};
 use results::estimate::Caveat;
 use results::{Direction, TestPlan, Transport};
 use testbed::{Lan, Served, client_options, or_skip, plan, server_options, undisturbed};

@@ -1,6 +1,7 @@
 //! Simulated runs against arithmetic.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod estimates;
 mod network;
 mod transfers;
 

@@ -5,7 +5,7 @@ use results::evaluate::{JoinedEstimate, MeasuredPath};
 use results::lab::KeyValue;
 use scenario::Scenario;
 
-use super::super::join::{Joined, Transfer, join};
+use super::super::join::{Caller, Joined, Transfer, join};
 use super::super::probes::{self, Call};
 use super::super::truth::Path;
 use super::{Run, chain, run, usage, used};
@@ -43,7 +43,7 @@ fn joined(scenario: &Scenario, run: &Run, output: &str, include_invalid: bool) -
     let flow = &scenario.flows[0];
     let transfer = Transfer { scenario, flow, path: Path::of(scenario, flow.from, flow.to).unwrap() };
     let calls: Vec<Call> = probes::of(output.as_bytes()).unwrap();
-    join("directory", run, &transfer, &[(&scenario.programs[0], calls)], include_invalid)
+    join("directory", run, &transfer, &[(Caller::from(&scenario.programs[0]), calls)], include_invalid)
 }
 
 fn path(joined: Joined) -> (MeasuredPath, bool) {

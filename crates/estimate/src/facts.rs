@@ -1,15 +1,15 @@
-//! Results of the methods on one path, the input of transfer predictions.
+//! Results of several methods on one path, the input of transfer predictions.
 
-use estimate::prediction::{Control, LossCount, LossScope, PathState, predict};
-use estimate::probe::{Interval, Path};
 use results::estimate::{EstimateResult, ProbeLoss, Quantity, RateInterval, TransferPrediction};
-use units::{Duration, Rate};
+use units::{Bytes, Duration, Rate};
 
-use super::cli::EstimateOptions;
-use crate::history::memory::Memory;
+use crate::history::Prediction;
+use crate::prediction::{Control, LossCount, LossScope, PathState, predict};
+use crate::probe::{Interval, Path};
 
-#[derive(Debug, Default)]
-pub(super) struct Facts {
+/// Values that the methods of one call have found so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
     capacity: Option<Interval>,
     available: Option<Interval>,
     lost: Option<LossCount>,
@@ -19,7 +19,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Adds the result of a method; later methods replace values of earlier ones.
-    pub(super) fn add(&mut self, result: &EstimateResult) {
+    pub fn add(&mut self, result: &EstimateResult) {
         self.queue = result.queue_ns.map(Duration::from_nanos).or(self.queue);
         let is_value = |rate: &&RateInterval| rate.bound.is_none();
         self.any |= result.estimate.iter().any(|rate| is_value(&rate));
@@ -38,28 +38,28 @@ impl Facts {
     }
 
     /// Capacity of the bottleneck link, if a method has found it.
-    pub(super) fn capacity(&self) -> Option<Rate> {
+    pub fn capacity(&self) -> Option<Rate> {
         self.capacity.map(|c| c.value)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether no method has found a value; a bound is not a value.
+    pub fn is_empty(&self) -> bool {
         !self.any
     }
 
-    /// Predicts transfers for each congestion control; empty if the available bandwidth is unknown.
-    pub(super) fn predict(
+    /// Predicts transfers for each congestion control; empty if the available bandwidth is unknown. `window` is the
+    /// maximum window of the transfer, `transfer` its size, `earlier` the goodput of earlier transfers of the path.
+    pub fn predict(
         &self,
-        options: &EstimateOptions,
         path: &Path,
-        memory: Option<&Memory>,
+        window: Option<Bytes>,
+        transfer: Option<Bytes>,
+        earlier: impl Fn(Control) -> Option<Prediction>,
     ) -> Vec<TransferPrediction> {
         let Some(available) = self.available else { return Vec::new() };
         let bounds = PathState::new(path, self.capacity, available);
-        let state = PathState { loss: self.lost, queue: self.queue, window: options.window, ..bounds };
-        let prediction = |control| {
-            let earlier = memory.and_then(|m| m.goodput(control));
-            predict(&PathState { earlier, ..state }, control, options.transfer)
-        };
+        let state = PathState { loss: self.lost, queue: self.queue, window, ..bounds };
+        let prediction = |control| predict(&PathState { earlier: earlier(control), ..state }, control, transfer);
         Control::ALL.map(prediction).to_vec()
     }
 }
