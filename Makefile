@@ -20,10 +20,12 @@ check: ## set up, then the checks of every edit: no root, no network, minutes
 	@ci/check
 
 test-kernel: ## tests of kernel features in network namespaces; needs root
+	@scripts/setup check
 	@scripts/setup test
 	@ci/tier kernel
 
 test-timing: ## tests of rates and delays on this machine, one at a time; needs root
+	@scripts/setup check
 	@scripts/setup test
 	@ci/tier timing
 
