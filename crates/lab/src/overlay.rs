@@ -166,6 +166,12 @@ fn longest_stall(events: &[Event], start: f64, end: f64) -> Option<f64> {
     stalls.max_by(f64::total_cmp)
 }
 
+/// A route as records show it, by the names of its relays.
+pub(crate) fn route_text(relays: impl Iterator<Item = String>) -> String {
+    let relays: Vec<String> = relays.collect();
+    if relays.is_empty() { "direct".to_owned() } else { format!("via {}", relays.join(", ")) }
+}
+
 fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<RouteChange> {
     let mut names = BTreeMap::new();
     for event in &events {
@@ -174,10 +180,7 @@ fn decisions_of(member: &str, events: Vec<Event>, zero: f64) -> Vec<RouteChange>
         }
     }
     let name = |n: &u32| names.get(n).cloned().unwrap_or_else(|| format!("{n:08x}"));
-    let route = |w: EventRoute| match w.relays.as_slice() {
-        [] => "direct".to_owned(),
-        relays => format!("via {}", relays.iter().map(name).collect::<Vec<_>>().join(", ")),
-    };
+    let route = |r: EventRoute| route_text(r.relays.iter().map(name));
     let change = |event| match event {
         Event::Route { utc_s, destination, rank: 0, from, to, reason } => Some(RouteChange {
             at_s: utc_s - zero,

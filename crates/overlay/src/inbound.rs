@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use kernel::{Clocks, DATAGRAMS_ROOM, Datagrams, Tun};
 use packet::{Flow, Merge, Parts};
-use route::Member;
 use route::flows::FlowKey;
 use units::Instant;
 use wire::overlay::Envelope;
@@ -124,10 +123,9 @@ impl Inbound {
         self.opener.take(table, datagram, arrival, counters, &mut tell)
     }
 
-    /// Sends an envelope to the next member of its way, in the traffic class in which it came: a mark of congestion stays on it.
+    /// Sends an envelope to its next hop, in the traffic class in which it came: a congestion mark (ECN) stays on it.
     fn pass_on(&mut self, table: &Table, envelope: Envelope, datagram: &[u8], arrival: Arrival) {
-        let next = table.peer(Member(envelope.hop_to()));
-        let Some((hop, to)) = next.and_then(|p| Some((p.session.as_deref()?, p.endpoint?))) else { return };
+        let Some((hop, to)) = table.next_hop(&envelope) else { return };
         let room = self.onward.room(to, datagram.len(), arrival.traffic_class, &self.socket, &self.counters);
         room.copy_from_slice(datagram);
         if address(hop, (envelope, relay_queue(self.queue)), room, micros(kernel::now())).is_none() {

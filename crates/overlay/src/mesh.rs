@@ -52,7 +52,7 @@ use crate::table::{Peer, Sources, Table};
 pub(crate) use admission::GUEST;
 pub(crate) use calls::{OpenCalls, Source, is_for};
 pub(crate) use claims::Claim;
-pub(crate) use ways::policy;
+pub(crate) use ways::{FLOWS_INTERVAL, policy};
 
 /// How often links are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -170,12 +170,12 @@ pub(crate) struct Mesh {
     cipher: Cipher,
     secrets: Secrets,
     gossip: Gossip,
-    gossip_due: link_state::Due,
-    /// The gossip is to give its certificates again: there are other members than when it did.
+    gossip_timers: link_state::GossipTimers,
+    /// Whether the gossip must give its certificates again, since the set of members has changed.
     certificates_again: bool,
-    /// A member that lies, and what its claims become.
+    /// A member whose claims are replaced, and by what.
     #[cfg(test)]
-    pub(crate) lie: (Member, fn(Claim) -> Claim),
+    pub(crate) forged_claims: (Member, fn(Claim) -> Claim),
     open_calls: Arc<OpenCalls>,
     others: BTreeMap<Member, Other>,
     control: Recorder,
@@ -225,18 +225,18 @@ impl Mesh {
         let others = others.iter().map(|(number, m)| (*number, Other::new(m, settings.sensor, now))).collect();
         let mut secrets = Secrets::new(start.seed);
         let guard = Guard::new(&settings.identity.public(), secrets.fork(), now);
-        // Times and numbers that are no secrets.
-        let draws = Draws::new(start.seed.iter().take(8).rev().fold(0, |n, byte| n << 8 | u64::from(*byte)));
+        // Times and numbers that are not secret.
+        let draws = Draws::new(start.seed.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
         Some(Self {
             own,
             guard,
             cipher: start.cipher,
             secrets,
             gossip: Gossip::new(Arc::clone(&settings), counters, start.generation, now),
-            gossip_due: link_state::Due::at(now),
+            gossip_timers: link_state::GossipTimers::new(now),
             certificates_again: false,
             #[cfg(test)]
-            lie: (own, |claim| claim),
+            forged_claims: (own, |claim| claim),
             open_calls: Arc::default(),
             others,
             control,
@@ -276,7 +276,7 @@ impl Mesh {
         let probed = self.direct_members().into_iter().filter_map(|member| self.others.get(&member));
         let probe = probed.flat_map(|o| o.link.next_probes()).flatten().min();
         // The route control is served with each tick: 20 ms are nothing to it.
-        let due = self.next_tick.min(self.gossip_due.next());
+        let due = self.next_tick.min(self.gossip_timers.next());
         probe.map_or(due, |at| at.min(due))
     }
 
@@ -306,13 +306,13 @@ impl Mesh {
             self.tend_shares(now);
             self.take_told_sizes(now);
         }
-        self.tend_gossip(now);
+        self.advance_gossip(now);
         self.send_probes(now);
         self.send_sensors_probes(now);
         self.decide(now);
     }
 
-    /// What a datagram brought, as the opener has it.
+    /// Handles an event that the opener found in a datagram.
     pub(crate) fn handle_network(&mut self, now: Instant, event: FromNetwork) {
         match event {
             FromNetwork::Handshake { source, datagram } => self.handle_handshake(now, source, &datagram),
@@ -531,14 +531,14 @@ impl Mesh {
             let others = members.iter().filter(|(m, _)| **m != member).flat_map(|(_, m)| &m.subnets);
             let sources = Sources::new(subnets, others.chain(&own));
             table.index.insert(member, index);
-            let ways = self.ways_for_table(member);
+            let routes = self.routes_for_table(member);
             let Some(other) = self.others.get(&member) else { continue };
             table.sessions.extend(other.sessions.iter().map(|s| (s.local, Arc::clone(s))));
             // Where nothing is to go without a relay, nothing is passed on, either.
             let endpoint = other.endpoint.filter(|_| self.is_direct(member));
             let (session, quota) = (other.session().cloned(), Arc::clone(&other.quota));
             let places = other.places.clone();
-            table.peers.push(Peer { endpoint, session, sources, ways, quota, places });
+            table.peers.push(Peer { endpoint, session, sources, routes, quota, places });
         }
         table.sessions.extend(self.guests().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));

@@ -24,7 +24,7 @@ use crate::gauges::Queues;
 use crate::guard::MacKeys;
 use crate::host_routes::HostRoutes;
 use crate::inbound::{Device, Inbound};
-use crate::mesh::{Mesh, Output, Start};
+use crate::mesh::{FLOWS_INTERVAL, Mesh, Output, Start};
 use crate::offload::Switches;
 use crate::outbound::Outbound;
 use crate::places::Place;
@@ -55,8 +55,6 @@ const AT_ONCE: usize = 64;
 const FLOODED: Duration = Duration::from_millis(1);
 /// The loop looks at least so often whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often the mesh is given the number of elephant flows on each path.
-const FLOWS_EVERY: Duration = Duration::from_millis(100);
 /// Longest text of the number of a start: 20 digits, and room.
 const LONGEST_START: u64 = 64;
 
@@ -259,7 +257,7 @@ impl Node {
             self.mesh.handle_oversize(now);
         }
         if now >= self.flows_at {
-            self.flows_at = now + FLOWS_EVERY;
+            self.flows_at = now + FLOWS_INTERVAL;
             self.mesh.handle_flows(now, &self.status.elephants());
         }
         if let Some(table) = self.mesh.table() {

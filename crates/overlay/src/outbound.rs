@@ -23,7 +23,7 @@ use crate::gauges::Queues;
 use crate::mesh::micros;
 use crate::placement::Placement;
 use crate::seal::{Line, head, tail};
-use crate::table::{Published, Reader, Table, Way};
+use crate::table::{Published, Reader, Route, Table};
 
 /// How long to wait for packets before looking whether all shall end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -60,7 +60,7 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// `secret`: the same for all queues, so that a flow that comes by another one goes the same way.
+    /// `secret`: the same for all queues, so that a flow that comes by another queue takes the same route.
     pub(crate) fn new(
         (queues, socket, tun): (Queues, Arc<Datagrams>, Arc<Tun>),
         published: &Arc<Published>,
@@ -141,9 +141,9 @@ impl Outbound {
         let table = &self.reader.table;
         self.placement.take_table(table);
         let now = kernel::now();
-        let ways = table.peers.iter().flat_map(|p| &p.ways);
+        let routes = table.peers.iter().flat_map(|p| &p.routes);
         let same = |path: &Path, most: usize| self.sizes.get(path).filter(|(before, _)| *before == most).copied();
-        self.sizes = ways.map(|w| (w.path, same(&w.path, w.most).unwrap_or((w.most, now)))).collect();
+        self.sizes = routes.map(|w| (w.path, same(&w.path, w.most).unwrap_or((w.most, now)))).collect();
     }
 
     /// One packet or super-packet: `length` bytes of `buffer`.
@@ -157,20 +157,20 @@ impl Outbound {
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
         let sent = (bytes, packet::is_last(ip));
-        let Some(((peer, way), class)) = self.placement.place(table, &flow, sent, &self.counters) else { return };
-        let Some(way) = table.peers.get(peer).and_then(|p| p.ways.get(way)) else {
+        let Some(((peer, route), class)) = self.placement.place(table, &flow, sent, &self.counters) else { return };
+        let Some(route) = table.peers.get(peer).and_then(|p| p.routes.get(route)) else {
             return bump(&self.counters.no_route);
         };
-        clamp_mss(ip, way.most, checksum != Checksum::Whole);
-        let line = way.line(table.own, self.placement.queue());
+        clamp_mss(ip, route.most, checksum != Checksum::Whole);
+        let line = route.line(table.own, self.placement.queue());
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
-        if !packet.cut_to(way.most) {
-            return self.send_fragments((&line, way.most), &packet, class, traffic_class);
+        if !packet.cut_to(route.most) {
+            return self.send_fragments((&line, route.most), &packet, class, traffic_class);
         }
-        if longest as usize > way.most {
-            self.hint(packet.frame(), way);
+        if longest as usize > route.most {
+            self.hint(packet.frame(), route);
         }
         let count = packet.segments().count;
         let whole = [packet.frame(), &[]];
@@ -188,7 +188,7 @@ impl Outbound {
         }
     }
 
-    /// Packets that the way does not carry, and that are none of a connection whose segments could be cut: in fragments, where that is allowed.
+    /// Sends packets larger than the route's MTU that are not TCP segments: in fragments, where the packet allows that.
     fn send_fragments(
         &mut self,
         (line, most): (&Line<'_>, usize),
@@ -218,18 +218,17 @@ impl Outbound {
         }
     }
 
-    /// The segments of a connection are larger than its way carries: each is cut, in two where they come one by one, and is lost with either. TCP makes
-    /// smaller ones once it is told.
-    fn hint(&mut self, ip: &[u8], way: &Way) {
+    /// Tells TCP the MTU of the route if its segments are larger: each such segment is cut in two, and is lost with either part.
+    fn hint(&mut self, ip: &[u8], route: &Route) {
         let now = kernel::now();
-        let has_settled = self.sizes.get(&way.path).is_some_and(|(_, since)| now.saturating_since(*since) >= SETTLED);
+        let has_settled = self.sizes.get(&route.path).is_some_and(|(_, since)| now.saturating_since(*since) >= SETTLED);
         if has_settled && now.saturating_since(self.hinted) >= HINT {
             self.hinted = now;
-            self.tell_size(ip, way.most);
+            self.tell_size(ip, route.most);
         }
     }
 
-    /// This host is told, where it wants to be, what the way of a packet carries.
+    /// Tells this host the MTU of a packet's route, if the packet asks for that.
     fn tell_size(&self, ip: &[u8], most: usize) {
         let Some(answer) = packet::too_big(ip, most) else { return };
         let vnet = [0; VNET_HEADER];

@@ -11,7 +11,7 @@ use wire::overlay::{CLASS_ELEPHANT, CLASS_MOUSE};
 
 use crate::counters::{Counters, bump};
 use crate::gauges::Queues;
-use crate::table::{Table, Way};
+use crate::table::{Route, Table};
 
 /// Interval at which flows are counted.
 const COUNT_INTERVAL: Duration = Duration::from_millis(300);
@@ -67,7 +67,7 @@ impl Placement {
     pub(crate) fn take_table(&mut self, table: &Table) {
         let mut present: BTreeMap<Path, Place> = BTreeMap::new();
         for (peer, p) in table.peers.iter().enumerate() {
-            present.extend(p.ways.iter().enumerate().map(|(way, w)| (w.path, (peer, way))));
+            present.extend(p.routes.iter().enumerate().map(|(route, w)| (w.path, (peer, route))));
         }
         for path in present.keys() {
             if !self.routes.contains_key(path)
@@ -77,7 +77,7 @@ impl Placement {
             }
         }
         let heir = |path: &Path| {
-            let best = table.peer(path.destination())?.ways.first()?;
+            let best = table.peer(path.destination())?.routes.first()?;
             self.routes.get(&best.path).copied()
         };
         let gone = self.routes.iter().filter(|(path, _)| !present.contains_key(path));
@@ -132,8 +132,8 @@ impl Placement {
             bump(&counters.no_member);
             return None;
         };
-        let way = table.peers.get(peer).and_then(|p| spread_by(&p.ways, hash, |w| (w.path, w.weight)));
-        let Some(id) = way.and_then(|w| self.routes.get(&w.path)).copied() else {
+        let route = table.peers.get(peer).and_then(|p| spread_by(&p.routes, hash, |w| (w.path, w.weight)));
+        let Some(id) = route.and_then(|w| self.routes.get(&w.path)).copied() else {
             bump(&counters.no_route);
             return None;
         };
@@ -187,19 +187,19 @@ impl Placement {
     pub(crate) fn rebalance(&mut self, now: Instant, table: &Table) {
         let Some(turn) = self.queues.turn(now).filter(|turn| *turn != self.turn) else { return };
         self.turn = turn;
-        let several = table.peers.iter().filter(|peer| peer.ways.len() > 1);
-        let ways = Vec::from_iter(several.map(|peer| &peer.ways));
-        if ways.is_empty() {
+        let several = table.peers.iter().filter(|peer| peer.routes.len() > 1);
+        let routes = Vec::from_iter(several.map(|peer| &peer.routes));
+        if routes.is_empty() {
             return;
         }
         let elsewhere = self.queues.elephants_elsewhere();
-        let share = |w: &Way| {
+        let share = |w: &Route| {
             let route = *self.routes.get(&w.path)?;
             let elsewhere = elsewhere.get(&w.path).copied().unwrap_or(0);
             let [one, capacity, carried] = [w.predicted_bps, w.capacity_bps, w.throughput_bps].map(Rate::from_bps);
             Some(Share { route, one, capacity, carried, elsewhere })
         };
-        let destinations: Vec<Vec<Share>> = ways.iter().map(|w| w.iter().filter_map(share).collect()).collect();
+        let destinations: Vec<Vec<Share>> = routes.iter().map(|w| w.iter().filter_map(share).collect()).collect();
         if self.flows.rebalance(&destinations, REBALANCE_MARGIN) > 0 {
             // The next queue decides with the new counts.
             self.counted = Instant::ZERO;

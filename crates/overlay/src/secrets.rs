@@ -36,6 +36,13 @@ impl Secrets {
         bytes
     }
 
+    /// A secret number.
+    pub(crate) fn number(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
     /// An independent source.
     pub(crate) fn fork(&mut self) -> Self {
         Self::new(self.bytes())

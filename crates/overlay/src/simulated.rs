@@ -5,25 +5,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use packet::Flow;
-use route::Member;
 use units::Instant;
 use wire::overlay::Content;
 
 use crate::counters::Counters;
 use crate::gauges::{Gauges, Queues, active};
 use crate::guard::MacKeys;
-use crate::mesh::{Event, Mesh, Output, Start, micros};
+use crate::mesh::{Event, FLOWS_INTERVAL, Mesh, Output, Start, micros};
 use crate::placement::Placement;
 use crate::receive::{Arrival, Opener, Taken};
 use crate::seal::{address, head, relay_queue, tail};
+use crate::secrets::Secrets;
 use crate::session::Cipher;
 use crate::settings::Settings;
 use crate::table::Table;
 
 /// Time of day at the start of a simulation: certificates end by it.
 const UTC_S: u64 = 1_800_000_000;
-/// Interval at which the flows are counted and the counts given to the route control.
-const FLOWS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// An action of a simulated member.
 #[derive(Debug)]
@@ -37,13 +35,8 @@ pub enum Action {
     },
     /// Give an IP packet to the host.
     Deliver(Vec<u8>),
-    /// The best path to a peer has changed.
-    Route {
-        /// Number of the destination.
-        destination: Member,
-        /// The decision, as in the event log.
-        decision: Box<route::Decision>,
-    },
+    /// The best route to a peer has changed: the decision, as in the event log.
+    Route(Box<route::Decision>),
 }
 
 /// A member of an overlay as a state machine: the same sessions, frames, gossip and decisions as `longhaul overlay up`,
@@ -73,24 +66,22 @@ impl SimulatedMember {
     pub fn new(settings: Settings, seed: [u8; 32], now: Instant) -> Result<Self, crate::OverlayError> {
         let keys = MacKeys::of(&settings.identity.public());
         let relay_rate = settings.relay_rate;
-        let start = Start { seed, cipher: Cipher::Aes256Gcm, generation: 1, utc_s: UTC_S };
-        let wrong = || crate::OverlayError::Refused("the route control does not take these settings".to_owned());
-        let mesh = Mesh::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(wrong)?;
+        let mut secrets = Secrets::new(seed);
+        let start = Start { seed: secrets.bytes(), cipher: Cipher::Aes256Gcm, generation: 1, utc_s: UTC_S };
+        let refused = || crate::OverlayError::Refused("the route control does not take these settings".to_owned());
+        let mesh = Mesh::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(refused)?;
         let gauges = [Arc::<Gauges>::default()];
         let mut member = Self {
             opener: Opener::new(keys, mesh.open_calls(), relay_rate),
             mesh,
             table: Arc::default(),
-            placement: Placement::new(
-                Queues { own: 0, all: gauges.to_vec() },
-                [seed_word(&seed, 8), seed_word(&seed, 16)],
-            ),
+            placement: Placement::new(Queues { own: 0, all: gauges.to_vec() }, [secrets.number(), secrets.number()]),
             gauges,
             counters: Counters::default(),
             flows_at: now,
             actions: VecDeque::new(),
         };
-        member.settle();
+        member.process_outputs();
         Ok(member)
     }
 
@@ -115,7 +106,7 @@ impl SimulatedMember {
         if self.mesh.poll_timeout() <= now {
             self.mesh.handle_timeout(now);
         }
-        self.settle();
+        self.process_outputs();
     }
 
     /// A datagram arrives from an address.
@@ -133,29 +124,31 @@ impl SimulatedMember {
         match taken {
             Taken::Nothing => {}
             Taken::Packet { begin, end, .. } => {
-                self.actions.extend(datagram.get(begin..end).map(|p| Action::Deliver(p.to_vec())))
+                datagram.truncate(end);
+                datagram.drain(..begin);
+                self.actions.push_back(Action::Deliver(datagram));
             }
             Taken::Onward(envelope) => {
-                let next = self.table.peer(Member(envelope.hop_to()));
-                let hop = next.and_then(|p| Some((p.session.as_ref()?, p.endpoint?)));
-                if let Some((session, to)) = hop
+                if let Some((session, to)) = self.table.next_hop(&envelope)
                     && address(session, (envelope, relay_queue(0)), &mut datagram, micros(now)).is_some()
                 {
                     self.actions.push_back(Action::Send { to, datagram });
                 }
             }
         }
-        self.settle();
+        self.process_outputs();
     }
 
     /// The host sends an IP packet; it is dropped where no path leads to its destination.
     pub fn handle_packet(&mut self, now: Instant, ip: &[u8]) {
         let Some(flow) = Flow::of(ip) else { return };
         let sent = (ip.len(), packet::is_last(ip));
-        let Some(((peer, way), class)) = self.placement.place(&self.table, &flow, sent, &self.counters) else { return };
-        let Some(way) = self.table.peers.get(peer).and_then(|p| p.ways.get(way)) else { return };
-        let line = way.line(self.table.own, self.placement.queue());
-        let mut datagram = [&vec![0; head(&way.path)], ip, &vec![0; tail(&way.path)]].concat();
+        let Some(((peer, route), class)) = self.placement.place(&self.table, &flow, sent, &self.counters) else {
+            return;
+        };
+        let Some(route) = self.table.peers.get(peer).and_then(|p| p.routes.get(route)) else { return };
+        let line = route.line(self.table.own, self.placement.queue());
+        let mut datagram = [&vec![0; head(&route.path)], ip, &vec![0; tail(&route.path)]].concat();
         if line.seal(&mut datagram, Content::Packet { partial: false }, class, micros(now)).is_some() {
             self.actions.push_back(Action::Send { to: line.to, datagram });
         }
@@ -163,10 +156,11 @@ impl SimulatedMember {
 
     /// Whether each of the other members can be reached.
     pub fn is_ready(&self) -> bool {
-        self.table.peers.iter().all(|peer| !peer.ways.is_empty())
+        self.table.peers.iter().all(|peer| !peer.routes.is_empty())
     }
 
-    fn settle(&mut self) {
+    /// Takes the outputs of the mesh.
+    fn process_outputs(&mut self) {
         if let Some(table) = self.mesh.table() {
             self.placement.take_table(&table);
             self.table = Arc::new(table);
@@ -179,7 +173,7 @@ impl SimulatedMember {
                     self.actions.extend(all);
                 }
                 Output::Event(Event::Route(decision)) if decision.place == 0 => {
-                    self.actions.push_back(Action::Route { destination: decision.destination, decision });
+                    self.actions.push_back(Action::Route(decision));
                 }
                 Output::Event(_)
                 | Output::LookUp { .. }
@@ -189,8 +183,4 @@ impl SimulatedMember {
             }
         }
     }
-}
-
-fn seed_word(seed: &[u8; 32], at: usize) -> u64 {
-    seed.iter().skip(at).take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

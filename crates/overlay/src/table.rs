@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::IpNet;
 use route::{Member, Path};
+use wire::overlay::Envelope;
 
 use crate::places::MemberPlaces;
 use crate::quota::Quota;
 use crate::seal::Line;
 use crate::session::Session;
 
-/// One way to a member.
+/// One route to a member.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub(crate) struct Route {
     pub(crate) path: Path,
     /// Lane of the session with the destination.
     pub(crate) lane: u8,
@@ -32,8 +33,8 @@ pub(crate) struct Way {
     pub(crate) hop: Arc<Session>,
 }
 
-impl Way {
-    /// What seals frames of this way that a queue of this member sends.
+impl Route {
+    /// Seals frames that a queue of this member sends on this route.
     pub(crate) fn line(&self, own: Member, queue: u8) -> Line<'_> {
         Line { own, path: self.path, lane: self.lane, queue, to: self.to, end: &self.end, hop: &self.hop }
     }
@@ -47,7 +48,7 @@ pub(crate) struct Peer {
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) sources: Sources,
     /// Best first; none: it cannot be reached.
-    pub(crate) ways: Vec<Way>,
+    pub(crate) routes: Vec<Route>,
     /// What it handed over to be passed on.
     pub(crate) quota: Arc<Quota>,
     /// In the queue of the controlling thread.
@@ -95,6 +96,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Session with the next hop of an envelope, and the address of that hop; `None`: it cannot be reached.
+    pub(crate) fn next_hop(&self, envelope: &Envelope) -> Option<(&Session, SocketAddr)> {
+        let next = self.peer(Member(envelope.hop_to()))?;
+        Some((next.session.as_deref()?, next.endpoint?))
+    }
+
     /// Index of the member that a destination belongs to.
     pub(crate) fn owner(&self, destination: IpAddr) -> Option<usize> {
         self.prefixes.iter().find(|(net, _)| net.contains(&destination)).map(|(_, i)| *i)

@@ -12,7 +12,7 @@ use crate::packet::{Address, Body, Packet};
 
 /// Bytes of the headers of a datagram that carries a frame: IPv4 and UDP.
 pub(crate) const DATAGRAM_HEADER_BYTES: u32 = 28;
-/// Time after which a packet that has not arrived is lost.
+/// Time after which a packet in a tunnel counts as lost: TCP has sent its bytes again long before.
 const LIFETIME: Duration = Duration::from_secs(60);
 /// Position of the number of a packet in its bytes: behind IPv4 and UDP headers.
 const NUMBER_AT: usize = 28;

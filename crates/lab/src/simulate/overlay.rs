@@ -12,24 +12,15 @@ use sim::{Tunnel, TunnelAction};
 use units::Instant;
 
 use crate::LabError;
+use crate::overlay::route_text;
 
 /// Network secret of the overlay. It need not be secret, since simulated members have no outside connection.
 const SECRET: &str = "a simulated overlay, for one run";
 
-/// The members of a run.
+/// The members of a run, with their nodes, and the route changes that they will make.
 pub(super) struct Members {
-    tunnels: Vec<(usize, Box<dyn Tunnel>)>,
-    changes: Changes,
-}
-
-impl Members {
-    pub(super) fn changes(&self) -> Changes {
-        self.changes.clone()
-    }
-
-    pub(super) fn into_tunnels(self) -> Vec<(usize, Box<dyn Tunnel>)> {
-        self.tunnels
-    }
+    pub(super) tunnels: Vec<(usize, Box<dyn Tunnel>)>,
+    pub(super) changes: Changes,
 }
 
 /// Changes of the best routes of all members, with their times on the clock of the simulator.
@@ -136,10 +127,7 @@ impl Node {
     }
 
     fn route(&self, path: Path) -> String {
-        match path.relays() {
-            [] => "direct".to_owned(),
-            relays => format!("via {}", relays.iter().map(|m| self.name_of(*m)).collect::<Vec<_>>().join(", ")),
-        }
+        route_text(path.relays().iter().map(|m| self.name_of(*m)))
     }
 
     fn note(&self, decision: &route::Decision) {
@@ -193,7 +181,7 @@ impl Tunnel for Node {
                     }
                 }
                 Action::Deliver(ip) => return Some(TunnelAction::Deliver(ip)),
-                Action::Route { decision, .. } => self.note(&decision),
+                Action::Route(decision) => self.note(&decision),
             }
         }
     }

@@ -11,7 +11,7 @@ use sim::{Completion, FlowState, World};
 use units::Bytes;
 
 use super::estimates::Calls;
-use super::overlay::Changes;
+use super::overlay::{Changes, Members};
 use crate::path_parameters::path_parameters;
 use crate::{LabError, flow, traffic, transfers, truth};
 
@@ -32,9 +32,8 @@ pub(crate) fn run(
     observe: &mut dyn FnMut(&LabRecord),
     interrupted: &dyn Fn() -> usize,
 ) -> Result<LabRunEnd, LabError> {
-    let members = super::overlay::members(scenario, seed)?;
-    let changes = members.changes();
-    let world = World::with_members(scenario, seed, members.into_tunnels())
+    let Members { tunnels, changes } = super::overlay::members(scenario, seed)?;
+    let world = World::with_members(scenario, seed, tunnels)
         .map_err(|missing| LabError::Unknown(missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let mut simulation = Simulation {
         scenario,

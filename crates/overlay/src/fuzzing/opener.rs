@@ -66,7 +66,7 @@ impl Node {
             endpoint: Some(AT),
             session: Some(Arc::clone(session)),
             sources: Sources::new(&[IpAddr::from([10, 77, 0, last]).into()], [].iter()),
-            ways: Vec::new(),
+            routes: Vec::new(),
             quota: Arc::default(),
             places: MemberPlaces::default(),
         };

@@ -1,4 +1,4 @@
-//! The gossip as a part of the member: what it wants done, and when.
+//! Gossip of a member: its timers, its inputs, and the effects of its outputs.
 
 use std::time::Duration;
 
@@ -9,14 +9,16 @@ use super::{Event, Mesh, Output};
 use crate::gossip::{CLAIMS_EVERY, FromGossip, ROUND};
 use crate::settings::is_known_elsewhere;
 
-/// When the gossip is due next.
-pub(super) struct Due {
+/// Times of the next gossip.
+pub(super) struct GossipTimers {
+    /// A peer is asked for news.
     round: Instant,
+    /// Own links and certificates are advertised.
     claims: Instant,
 }
 
-impl Due {
-    pub(super) const fn at(now: Instant) -> Self {
+impl GossipTimers {
+    pub(super) const fn new(now: Instant) -> Self {
         Self { round: now, claims: now }
     }
 
@@ -25,29 +27,29 @@ impl Due {
         self.round.min(self.claims)
     }
 
-    /// No more gossip.
+    /// Timers that never expire.
     #[cfg(test)]
-    pub(super) const fn never() -> Self {
+    pub(super) const fn stopped() -> Self {
         Self { round: Instant::from_nanos(u64::MAX), claims: Instant::from_nanos(u64::MAX) }
     }
 }
 
-/// Whether a time has come; if so, it moves on by a period, and past a gap in which nothing was done.
-fn is_due(at: &mut Instant, now: Instant, period: Duration) -> bool {
-    let is_due = *at <= now;
-    if is_due {
+/// Whether a timer has expired; if so, sets it to its next time, at the earliest now.
+fn expired(at: &mut Instant, now: Instant, period: Duration) -> bool {
+    let expired = *at <= now;
+    if expired {
         *at = (*at + period).max(now);
     }
-    is_due
+    expired
 }
 
 impl Mesh {
     /// Advertises this member's links and certificates, and asks another member for news, each at its interval.
-    pub(super) fn tend_gossip(&mut self, now: Instant) {
-        if is_due(&mut self.gossip_due.claims, now, CLAIMS_EVERY) {
+    pub(super) fn advance_gossip(&mut self, now: Instant) {
+        if expired(&mut self.gossip_timers.claims, now, CLAIMS_EVERY) {
             let claims = self.own_claims(now);
             let outputs = self.gossip.handle_claims(now, claims);
-            self.take_gossip(now, outputs);
+            self.apply_gossip(now, outputs);
             if self.has_introductions() {
                 let all = self.introductions(now).into_iter();
                 let all = all.map(|(member, text, at)| (member, text, at.filter(is_known_elsewhere))).collect();
@@ -55,37 +57,37 @@ impl Mesh {
             }
             if std::mem::take(&mut self.certificates_again) {
                 let outputs = self.gossip.certificates();
-                self.take_gossip(now, outputs);
+                self.apply_gossip(now, outputs);
             }
         }
-        if is_due(&mut self.gossip_due.round, now, ROUND) {
+        if expired(&mut self.gossip_timers.round, now, ROUND) {
             let outputs = self.gossip.handle_round(now);
-            self.take_gossip(now, outputs);
+            self.apply_gossip(now, outputs);
         }
     }
 
-    /// Whether this member gossips.
+    /// Starts or stops the gossip of this member.
     #[cfg(test)]
     pub(crate) fn set_gossip(&mut self, now: Instant, gossips: bool) {
-        let is_silent = self.gossip_due.next() == Due::never().next();
+        let is_silent = self.gossip_timers.next() == GossipTimers::stopped().next();
         if gossips == is_silent {
-            self.gossip_due = if gossips { Due::at(now) } else { Due::never() };
+            self.gossip_timers = if gossips { GossipTimers::new(now) } else { GossipTimers::stopped() };
         }
     }
 
-    /// Takes a whole message of the gossip.
+    /// Handles a complete gossip message of a member.
     pub(super) fn handle_gossip(&mut self, now: Instant, from: Member, bytes: &[u8]) {
         let outputs = self.gossip.handle_message(now, from, bytes);
-        self.take_gossip(now, outputs);
+        self.apply_gossip(now, outputs);
     }
 
-    fn take_gossip(&mut self, now: Instant, outputs: Vec<FromGossip>) {
+    fn apply_gossip(&mut self, now: Instant, outputs: Vec<FromGossip>) {
         for output in outputs {
             match output {
                 FromGossip::Send { to, bytes } => self.send_gossip(now, to, &bytes),
                 FromGossip::Claim { from, to, claim, relayed_bps } => {
                     #[cfg(test)]
-                    let claim = claim.map(|claim| if self.lie.0 == to { (self.lie.1)(claim) } else { claim });
+                    let claim = claim.map(|c| if self.forged_claims.0 == to { (self.forged_claims.1)(c) } else { c });
                     self.handle_claim(now, from, to, claim, relayed_bps);
                 }
                 FromGossip::Introduction { by, text, endpoint } => {

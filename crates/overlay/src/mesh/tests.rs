@@ -384,9 +384,8 @@ impl World {
             Taken::Packet { begin, end, .. } => host.delivered.push(datagram[begin..end].to_vec()),
             Taken::Onward(_) if self.draws.unit() <= host.drops => {}
             Taken::Onward(envelope) => {
-                let next = host.table.peer(Member(envelope.hop_to())).unwrap();
-                let (hop, address_to) = (next.session.clone().unwrap(), next.endpoint.unwrap());
-                address(&hop, (envelope, relay_queue(0)), &mut datagram, micros(now)).unwrap();
+                let (hop, address_to) = host.table.next_hop(&envelope).unwrap();
+                address(hop, (envelope, relay_queue(0)), &mut datagram, micros(now)).unwrap();
                 self.send(to, address_to, datagram);
             }
         }
@@ -423,7 +422,7 @@ impl World {
             host.look_at_clock(late);
         }
         if let Some(lies) = &self.lies {
-            self.hosts.iter_mut().for_each(|h| h.mesh.lie = (number(lies.by), lies.claim));
+            self.hosts.iter_mut().for_each(|h| h.mesh.forged_claims = (number(lies.by), lies.claim));
         }
         loop {
             let due = self.hosts.iter().filter(|h| !h.is_dead).map(|h| h.due);
@@ -462,7 +461,7 @@ impl World {
     /// The same, to any address.
     fn sealed_to(&self, from: usize, to: IpAddr, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
         let host = &self.hosts[from];
-        let way = host.table.owner(to).and_then(|i| host.table.peers.get(i)?.ways.first())?;
+        let way = host.table.owner(to).and_then(|i| host.table.peers.get(i)?.routes.first())?;
         let line = way.line(host.table.own, queue);
         let mut datagram = [vec![0; head(&way.path)], packet, vec![0; tail(&way.path)]].concat();
         line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(host.clock.at(self.now)))?;

@@ -15,12 +15,14 @@ use crate::loss::{Loss, LossEstimate};
 use crate::sense::{Carried, RoundTrip};
 use crate::session::Session;
 use crate::settings::{PolicyName, Settings};
-use crate::table::Way;
+use crate::table::Route;
 
 /// IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u64 = 52;
 /// Frames that must be counted end to end, within about a second, before they speak against what others claim.
 const LEAST_FRAMES: f64 = 40.0;
+/// Interval at which [`Mesh::handle_flows`] is given the counts.
+pub(crate) const FLOWS_INTERVAL: Duration = Duration::from_millis(100);
 /// Frames without a word that make a path silent: ten lost ones in a row are one in 10^8 at a loss of 0.15.
 const UNANSWERED: u64 = 10;
 /// A path whose frames wait for so long is probed, this often; so is a link.
@@ -348,24 +350,24 @@ pub(super) fn control(settings: &Settings, own: Member, now: Instant) -> Option<
 }
 
 impl Mesh {
-    /// The ways to a member that have all that they need.
-    pub(super) fn ways_for_table(&mut self, member: Member) -> Vec<Way> {
+    /// The routes to a member whose sessions and endpoints exist, for the forwarding table.
+    pub(super) fn routes_for_table(&mut self, member: Member) -> Vec<Route> {
         let Some(other) = self.others.get_mut(&member) else { return Vec::new() };
         let mut lanes = std::mem::take(&mut other.lanes);
         let chosen = self.control.inner().paths(member);
-        let ways: Vec<Way> = chosen.iter().filter_map(|w| self.way(w, &mut lanes)).collect();
-        lanes.best = ways.first().map(|w| (w.path, w.lane));
-        lanes.in_use = ways.iter().map(|w| w.lane).collect();
-        lanes.shown = chosen.iter().filter(|c| ways.iter().any(|w| w.path == c.path)).copied().collect();
+        let routes: Vec<Route> = chosen.iter().filter_map(|w| self.route(w, &mut lanes)).collect();
+        lanes.best = routes.first().map(|w| (w.path, w.lane));
+        lanes.in_use = routes.iter().map(|w| w.lane).collect();
+        lanes.shown = chosen.iter().filter(|c| routes.iter().any(|r| r.path == c.path)).copied().collect();
         if let Some(other) = self.others.get_mut(&member) {
             other.lanes = lanes;
         }
-        ways
+        routes
     }
 
-    fn way(&self, chosen: &Weighted, lanes: &mut Lanes) -> Option<Way> {
+    fn route(&self, chosen: &Weighted, lanes: &mut Lanes) -> Option<Route> {
         let path = chosen.path;
-        Some(Way {
+        Some(Route {
             lane: lanes.of(path),
             weight: chosen.weight,
             predicted_bps: chosen.predicted.as_bps(),

@@ -21,7 +21,7 @@ fn table(to: std::net::SocketAddr) -> Table {
     let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
     let end = Arc::new(Session::new(Member(2), 3, 4, Instant::ZERO, true, &keys).unwrap());
     let (hop, session) = (Arc::clone(&end), Some(Arc::clone(&end)));
-    let way = Way {
+    let route = Route {
         path: Path::direct(Member(2)),
         lane: 0,
         weight: 1.0,
@@ -39,7 +39,7 @@ fn table(to: std::net::SocketAddr) -> Table {
         endpoint: Some(to),
         session,
         sources: Sources::new(&[subnet], [].iter()),
-        ways: vec![way],
+        routes: vec![route],
         quota,
         places,
     };
@@ -94,7 +94,7 @@ fn a_connection_is_told_how_large_its_way_is() {
         let inner = far.open(number, &mut frame).unwrap();
         u16::from_be_bytes([inner[42], inner[43]])
     };
-    // The way carries 1400 bytes: less 20 of IPv4 and 20 of TCP.
+    // The route carries 1400 bytes: less 20 of IPv4 and 20 of TCP.
     assert_eq!([1460, 1361, 1360, 536].map(&mut announced), [1360, 1360, 1360, 536]);
 }
 
@@ -217,7 +217,7 @@ fn a_flow_goes_to_whose_its_destination_is_now() {
     // Somebody joins who serves a part of what the first one does.
     let mut joined = table(there.local_addr().unwrap());
     let mut second = table(other.local_addr().unwrap()).peers.remove(0);
-    second.ways[0].path = Path::direct(Member(3));
+    second.routes[0].path = Path::direct(Member(3));
     joined.peers.push(second);
     joined.index.insert(Member(3), 1);
     joined.prefixes = vec![(IpNet::from(IpAddr::from([10, 77, 0, 2])), 1), ("10.77.0.0/24".parse().unwrap(), 0)];
@@ -231,22 +231,22 @@ fn a_flow_goes_to_whose_its_destination_is_now() {
     assert_eq!(remembered, 1);
 }
 
-/// Two ways to the member, directly and over another one, with these weights and each of 100 Mb/s.
-fn two_ways(sockets: [&UdpSocket; 2], weights: [f64; 2]) -> Table {
+/// Two routes to the member, directly and over another one, with these weights and each of 100 Mb/s.
+fn two_routes(sockets: [&UdpSocket; 2], weights: [f64; 2]) -> Table {
     let [first, second] = sockets.map(|s| table(s.local_addr().unwrap()));
     let mut both = first;
     let peer = &mut both.peers[0];
-    peer.ways.extend(second.peers.into_iter().flat_map(|p| p.ways));
-    peer.ways[1].path = Path::via(&[Member(3)], Member(2)).unwrap();
-    peer.ways[1].lane = 3;
-    for (way, weight) in peer.ways.iter_mut().zip(weights) {
-        (way.weight, way.predicted_bps, way.capacity_bps) = (weight, 100_000_000, 100_000_000);
+    peer.routes.extend(second.peers.into_iter().flat_map(|p| p.routes));
+    peer.routes[1].path = Path::via(&[Member(3)], Member(2)).unwrap();
+    peer.routes[1].lane = 3;
+    for (route, weight) in peer.routes.iter_mut().zip(weights) {
+        (route.weight, route.predicted_bps, route.capacity_bps) = (weight, 100_000_000, 100_000_000);
     }
     both
 }
 
-/// By which of both ways each of these flows goes.
-fn ways_of(outbound: &mut Outbound, sockets: [&UdpSocket; 2], ports: std::ops::Range<u16>) -> Vec<usize> {
+/// By which of both routes each of these flows goes.
+fn routes_of(outbound: &mut Outbound, sockets: [&UdpSocket; 2], ports: std::ops::Range<u16>) -> Vec<usize> {
     sockets.iter().for_each(|s| s.set_nonblocking(true).unwrap());
     let table = Arc::clone(&outbound.reader.table);
     let one = |port| {
@@ -268,17 +268,17 @@ fn flows_are_spread_by_the_weights_of_their_ways_and_stay_where_they_are() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let sockets = [&there, &other];
     let take = |outbound: &mut Outbound, weights| {
-        outbound.reader.table = Arc::new(two_ways(sockets, weights));
+        outbound.reader.table = Arc::new(two_routes(sockets, weights));
         outbound.take_table();
     };
-    let over_the_other = |ways: &[usize]| ways.iter().sum::<usize>();
+    let over_the_other = |routes: &[usize]| routes.iter().sum::<usize>();
     // Of 400 flows; four deviations of a share of a quarter are 35.
     take(&mut outbound, [0.75, 0.25]);
-    let before = ways_of(&mut outbound, sockets, 1000..1400);
+    let before = routes_of(&mut outbound, sockets, 1000..1400);
     assert!((65..=135).contains(&over_the_other(&before)), "{}", over_the_other(&before));
     take(&mut outbound, [0.25, 0.75]);
-    assert_eq!(ways_of(&mut outbound, sockets, 1000..1400), before, "where it began");
-    let after = ways_of(&mut outbound, sockets, 2000..2400);
+    assert_eq!(routes_of(&mut outbound, sockets, 1000..1400), before, "where it began");
+    let after = routes_of(&mut outbound, sockets, 2000..2400);
     assert!((265..=335).contains(&over_the_other(&after)), "{}", over_the_other(&after));
 }
 
@@ -287,17 +287,17 @@ fn elephants_that_crowd_a_way_are_moved_one_by_one() {
     let Some((mut outbound, there)) = outbound() else { return };
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let sockets = [&there, &other];
-    // All of six begin on the first way, and carry more than a megabyte each.
-    outbound.reader.table = Arc::new(two_ways(sockets, [1.0, 0.0]));
+    // All of six begin on the first route, and carry more than a megabyte each.
+    outbound.reader.table = Arc::new(two_routes(sockets, [1.0, 0.0]));
     outbound.take_table();
     for _ in 0..1002 {
-        assert_eq!(ways_of(&mut outbound, sockets, 1000..1006), [0; 6]);
+        assert_eq!(routes_of(&mut outbound, sockets, 1000..1006), [0; 6]);
     }
     let mut placed = Vec::new();
     for turn in 1..=4 {
         let table = Arc::clone(&outbound.reader.table);
         outbound.placement.rebalance(Instant::ZERO + turn * Duration::from_secs(5), &table);
-        placed.push(ways_of(&mut outbound, sockets, 1000..1006).iter().sum::<usize>());
+        placed.push(routes_of(&mut outbound, sockets, 1000..1006).iter().sum::<usize>());
     }
     // Alone there one gets 100 Mb/s and not 16.7, and a second one 50 and not 20; a third one would get 33.3 and not 25, which is less than half as much again.
     assert_eq!(placed, [1, 2, 2, 2]);

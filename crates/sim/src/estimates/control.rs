@@ -64,7 +64,7 @@ impl Channel {
         Some(pending.message)
     }
 
-    /// Drops the message under way: its exchange has ended.
+    /// Drops the pending message: its exchange has ended.
     pub(super) fn reset(&mut self) {
         self.pending = None;
     }

@@ -21,7 +21,7 @@ impl World {
         if let Some(member) = self.tunnels.member(node).filter(|m| m.poll_timeout() <= now) {
             member.handle_timeout(now);
         }
-        self.settle(node);
+        self.process_actions(node);
     }
 
     /// Passes a datagram of another member to the member of a node.
@@ -29,18 +29,18 @@ impl World {
         if let Some(member) = self.tunnels.member(node) {
             member.handle_datagram(self.now, from, datagram);
         }
-        self.settle(node);
+        self.process_actions(node);
     }
 
     /// Passes a train to the member of an overlay at its source.
     pub(super) fn enter_tunnel(&mut self, train: Train<Packet>) {
         let Some((from, to)) = self.paths.tunnel(train.payload.path) else { return };
         self.tunnels.enter(self.now, (from, to), train);
-        self.settle(from);
+        self.process_actions(from);
     }
 
-    /// Does what the member of a node wants done.
-    fn settle(&mut self, node: usize) {
+    /// Processes the actions of the member of a node, and schedules its next timer.
+    fn process_actions(&mut self, node: usize) {
         while let Some(action) = self.tunnels.member(node).and_then(|m| m.poll_action()) {
             match action {
                 TunnelAction::Send { to, datagram } => {
@@ -66,7 +66,7 @@ impl World {
     /// Runs until the members of the overlay reach each other: the run starts then.
     pub(super) fn start_members(&mut self) -> Result<(), Vec<Unsupported>> {
         for node in self.tunnels.nodes() {
-            self.settle(node);
+            self.process_actions(node);
         }
         while !self.tunnels.are_ready() {
             if self.now > Instant::ZERO + READY_TIMEOUT {

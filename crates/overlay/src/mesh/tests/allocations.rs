@@ -23,7 +23,7 @@ fn nothing_is_allocated_to_seal_pass_on_and_open_a_packet() {
     world.set(0, 1, None);
     world.run(3 * SECOND);
     let table = &world.hosts[0].table;
-    let way = table.owner(inner(1)).and_then(|i| table.peers[i].ways.first()).unwrap();
+    let way = table.owner(inner(1)).and_then(|i| table.peers[i].routes.first()).unwrap();
     assert_eq!(way.path.relays(), [number(2)]);
     let (head, tail) = (head(&way.path), tail(&way.path));
     let packet = [vec![0; head], ipv4(inner(0), inner(1), 1300), vec![0; tail]].concat();

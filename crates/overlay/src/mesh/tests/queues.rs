@@ -162,7 +162,7 @@ fn flows_are_spread_by_what_ways_are_worth_now() {
     world.run(40 * SECOND);
     let shown = |world: &World| {
         let (table, ways) = (&world.hosts[0].table, world.hosts[0].mesh.ways(number(1)));
-        let shown = &table.peers[table.index[&number(1)]].ways;
+        let shown = &table.peers[table.index[&number(1)]].routes;
         assert_eq!(shown.len(), ways.len());
         shown.iter().zip(ways).map(|(shown, way)| (shown.weight, way.weight)).collect::<Vec<_>>()
     };

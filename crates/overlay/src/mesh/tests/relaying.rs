@@ -133,7 +133,7 @@ fn for_strangers_nothing_is_passed_on() {
 /// A packet from the first to the second member over the third, with these rates in the headers of the frame and of its envelope.
 fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
     let [end, hop] = [1, 2].map(|of| world.hosts[0].mesh.session(number(of)).unwrap());
-    let lane = world.hosts[0].table.peer(number(1)).unwrap().ways[0].lane;
+    let lane = world.hosts[0].table.peer(number(1)).unwrap().routes[0].lane;
     let Number { sequence, .. } = end.next(0, lane).unwrap();
     let header = Sealed {
         content: Content::Packet { partial: false },
