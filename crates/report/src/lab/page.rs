@@ -61,14 +61,14 @@ const CHARTS: [(&str, &str, &str); 12] = [
     (
         "window",
         "Congestion window",
-        "Of all streams of a flow, at the end of each interval, as reported by the kernel (TCP_INFO). Over the round \
+        "Of all streams of a flow, at the end of each interval, as TCP reports it (TCP_INFO). Over the round \
          trip below it is the throughput that the window allows; the table of the flows shows how near that comes to \
          the one above.",
     ),
     (
         "rtt",
         "Round trip",
-        "The kernel's smoothed round trip at the end of each interval, mean over the streams of a flow: the network's.",
+        "The smoothed round trip of TCP at the end of each interval, mean over the streams of a flow: the network's.",
     ),
     (
         "block-rtt",
