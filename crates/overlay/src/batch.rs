@@ -1,3 +1,5 @@
+//! Batches of UDP datagrams for generic segmentation offload (GSO).
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,53 +8,56 @@ use kernel::{DATAGRAMS_ROOM, Datagrams};
 
 use crate::counters::{Counters, add};
 
-/// What the kernel says of a datagram that the device or the route does not take (linux/errno.h).
+/// Error of a datagram larger than the MTU of the device or the route (linux/errno.h).
 const EMSGSIZE: i32 = 90;
-/// Most bytes that one send takes (UDP over IPv4).
-const MOST_BYTES: usize = 65_507;
-/// Most datagrams that one send takes on every kernel (UDP_MAX_SEGMENTS before Linux 6.9).
-const MOST_DATAGRAMS: usize = 64;
-/// Room comes with each datagram that leaves; a device that is stuck is not waited for.
-const MOST_WAIT: Duration = Duration::from_millis(100);
+/// Maximum payload of one send call (UDP over IPv4), bytes.
+const SEND_BYTES_MAX: usize = 65_507;
+/// Maximum number of datagrams in one send call on all kernels (UDP_MAX_SEGMENTS before Linux 6.9).
+const SEND_DATAGRAMS_MAX: usize = 64;
+/// Longest wait for room in the transmit queue. Each transmitted datagram frees room, so a longer wait means that the
+/// device is stuck.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Most datagrams of `each` bytes that one send takes.
-pub(crate) fn most_datagrams(each: usize) -> usize {
-    (MOST_BYTES / each.max(1)).clamp(1, MOST_DATAGRAMS)
+/// Maximum number of datagrams of `each` bytes in one send call.
+pub(crate) fn datagrams_max(each: usize) -> usize {
+    (SEND_BYTES_MAX / each.max(1)).clamp(1, SEND_DATAGRAMS_MAX)
 }
 
-/// Datagrams for one address, of one length but the last, that go out in one system call.
+/// Datagrams to one address for a single system call. All but the last have the same length.
 pub(crate) struct Batch {
     bytes: Box<[u8]>,
     used: usize,
     count: usize,
-    /// Length of each; the last may be shorter.
+    /// Length of each datagram; the last may be shorter.
     each: usize,
     last: usize,
     to: Option<SocketAddr>,
     /// DSCP and ECN.
     traffic_class: u8,
-    /// Whether it waits for room in the host's queue.
-    waits: bool,
+    /// Whether a flush waits for room in the host's transmit queue.
+    is_blocking: bool,
 }
 
 impl Batch {
-    /// Of what this host sends: where its queue is full, waiting for it is what holds the senders back.
-    pub(crate) fn own() -> Self {
+    /// For the host's own traffic: when the transmit queue is full, the wait applies backpressure to the senders.
+    pub(crate) fn blocking() -> Self {
         Self::new(true)
     }
 
-    /// Of what it passes on: where its queue is full, that is lost, as at every router, and what is for this host does not wait behind it.
-    pub(crate) fn onward() -> Self {
+    /// For forwarded traffic: when the transmit queue is full, datagrams are dropped as at any router, and traffic for
+    /// this host does not wait.
+    pub(crate) fn non_blocking() -> Self {
         Self::new(false)
     }
 
-    fn new(waits: bool) -> Self {
+    fn new(is_blocking: bool) -> Self {
         let bytes = vec![0; DATAGRAMS_ROOM].into_boxed_slice();
-        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, traffic_class: 0, waits }
+        Self { bytes, used: 0, count: 0, each: 0, last: 0, to: None, traffic_class: 0, is_blocking }
     }
 
-    /// Room for one more datagram of at most [`DATAGRAMS_ROOM`] bytes; sends what is there first if this one cannot go with it.
-    pub(crate) fn room(
+    /// Reserves room for one datagram of at most [`DATAGRAMS_ROOM`] bytes. Flushes first if the datagram does not fit
+    /// the batch.
+    pub(crate) fn reserve(
         &mut self,
         to: SocketAddr,
         length: usize,
@@ -64,27 +69,27 @@ impl Batch {
             && self.traffic_class == traffic_class
             && length <= self.each
             && self.last == self.each
-            && self.count < MOST_DATAGRAMS
-            && self.used + length <= MOST_BYTES;
+            && self.count < SEND_DATAGRAMS_MAX
+            && self.used + length <= SEND_BYTES_MAX;
         if !fits {
             self.flush(socket, counters);
             (self.to, self.each, self.traffic_class) = (Some(to), length, traffic_class);
         }
-        let begin = self.used;
+        let start = self.used;
         self.used += length;
         self.count += 1;
         self.last = length;
-        &mut self.bytes[begin..begin + length]
+        &mut self.bytes[start..start + length]
     }
 
-    /// Takes the last datagram back: it was not to be.
-    pub(crate) fn take_back(&mut self) {
+    /// Removes the datagram that was reserved last.
+    pub(crate) fn cancel_last(&mut self) {
         self.used -= self.last;
         self.count -= 1;
         self.last = self.each;
     }
 
-    /// Sends what is there.
+    /// Sends all datagrams. Those that the kernel rejects are counted and dropped.
     pub(crate) fn flush(&mut self, socket: &Datagrams, counters: &Counters) {
         let used = std::mem::take(&mut self.used);
         self.count = 0;
@@ -93,9 +98,9 @@ impl Batch {
         while !rest.is_empty() {
             match socket.send(to, rest, self.each, self.traffic_class) {
                 Ok(sent) => (rest, has_waited) = (rest.get(sent..).unwrap_or(&[]), false),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.waits && !has_waited => {
-                    // Where that fails the next try does, too.
-                    let _ = kernel::wait_for_room(socket.socket(), MOST_WAIT);
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.is_blocking && !has_waited => {
+                    // A failed wait shows as an error of the next send call.
+                    let _ = kernel::wait_for_room(socket.socket(), WAIT_MAX);
                     has_waited = true;
                 }
                 Err(e) => {

@@ -320,8 +320,10 @@ impl Core {
                 self.handle_message(now, from, (session, space), message);
             }
             FromNetwork::Train { from, packet } => self.handle_train(now, from, &packet),
-            FromNetwork::Moved { member, to } => self.handle_moved(now, member, to),
-            FromNetwork::Came { from, session, space, envelope } => self.handle_came(from, session, space, &envelope),
+            FromNetwork::EndpointChanged { member, to } => self.handle_moved(now, member, to),
+            FromNetwork::PathChanged { from, session, space, envelope } => {
+                self.handle_came(from, session, space, &envelope)
+            }
             // The next tick looks at the sessions.
             FromNetwork::Confirmed => {}
         }
@@ -603,7 +605,7 @@ impl Peer {
         let both_have = || self.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed));
         let heard = || both_have().filter(|s| self.link.is_heard_in(s.local));
         let first = heard().next();
-        heard().rfind(|s| first.is_some_and(|first| !s.is_elsewhere(first))).or_else(|| both_have().next_back())
+        heard().rfind(|s| first.is_some_and(|first| !s.has_other_source(first))).or_else(|| both_have().next_back())
     }
 }
 

@@ -1,9 +1,10 @@
-//! What a datagram from the network is: opened, checked, and what is to be done with it. No socket and no clock.
+//! Decapsulation of datagrams from the network: replay check, decryption, source check and verdict. A state machine
+//! without socket and clock.
 
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use packet::{ecn, mark_congestion};
@@ -23,143 +24,132 @@ use crate::session::{Number, Session};
 use crate::table::{PeerEntry, Table};
 use crate::window::Stale;
 
-/// Calls that may wait for the controlling thread: anybody can make them, and no flood of them shall keep reports out.
-const CALLS: usize = 256;
-/// Answers to own calls that may wait: few can be forged, as they name a call that is open, and calls must not keep them out.
-const ANSWERS: usize = 64;
+/// Handshake initiations that may wait for the controlling thread. Any host can send them; a flood must not displace
+/// link reports.
+const INITIATIONS_MAX: usize = 256;
+/// Handshake responses and cookies that may wait. Only those for a pending handshake pass, so forgeries are few;
+/// initiations must not displace them.
+const RESPONSES_MAX: usize = 64;
 
-/// What a member may hand over at once to be passed on: what its rate is for so long, and this much at least.
+/// Burst of envelopes that a peer may hand over for relaying: the configured rate for this time, but at least
+/// [`RELAY_BURST_BYTES_MIN`].
 const RELAY_BURST: Duration = Duration::from_millis(250);
-const LEAST_RELAY_BURST: Bytes = Bytes::new(65_536);
+const RELAY_BURST_BYTES_MIN: Bytes = Bytes::new(65_536);
 
-/// What the controlling thread must see.
+/// An input for the controlling thread.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Handshake {
-        source: Source,
-        datagram: Vec<u8>,
-    },
+    /// A handshake message.
+    Handshake { source: Source, datagram: Vec<u8> },
+    /// An authenticated message of a peer.
     Message {
         from: Member,
         session: u32,
-        /// That it came in.
+        /// Packet number space of its frame.
         space: u8,
         message: Message,
     },
-    /// A packet of a train.
-    Train {
-        from: Member,
-        packet: TrainPacket,
-    },
-    Moved {
-        member: Member,
-        to: SocketAddr,
-    },
-    /// Frames of a packet number space come by this way now.
-    Came {
-        from: Member,
-        session: u32,
-        space: u8,
-        envelope: Envelope,
-    },
-    /// A session was used for the first time.
+    /// A packet of a packet train.
+    Train { from: Member, packet: TrainPacket },
+    /// Direct frames of a peer arrive from a new address.
+    EndpointChanged { member: Member, to: SocketAddr },
+    /// Frames of a packet number space arrive over other relays than before.
+    PathChanged { from: Member, session: u32, space: u8, envelope: Envelope },
+    /// The first authentic frame of a session has arrived.
     Confirmed,
 }
 
-/// One packet of a train.
+/// One received packet of a train.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrainPacket {
     pub(crate) session: u32,
+    /// Number of the train.
     pub(crate) number: u32,
     pub(crate) index: u16,
     pub(crate) count: u16,
-    /// IP bytes of its datagram.
+    /// Size of its datagram in IP bytes.
     pub(crate) bytes: u32,
-    /// By its sender's clock.
+    /// Transmit time by the sender's clock.
     pub(crate) sent: Instant,
-    pub(crate) came: Instant,
+    pub(crate) received_at: Instant,
 }
 
-/// What is to be done with a datagram.
+/// Result of the decapsulation of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing more.
+    /// Nothing is left to do.
     Nothing,
-    /// There is an IP packet for this host at this place of the datagram; `partial`: its checksum is.
+    /// Deliver the IP packet in this range of the datagram to the host; `partial`: its checksum is partial.
     Packet { begin: usize, end: usize, partial: bool },
-    /// It is to be passed on with this envelope.
+    /// Forward the datagram with this envelope.
     Forward(Envelope),
 }
 
-/// When and how a datagram came.
+/// Arrival of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// As the kernel took it from the network: how soon this thread had a CPU is not in it.
-    pub(crate) came: Instant,
+    /// The kernel's receive timestamp, which excludes the scheduling delay of this thread.
+    pub(crate) received_at: Instant,
     pub(crate) from: SocketAddr,
-    /// DSCP and ECN of its IP header.
+    /// DSCP and ECN of the IP header.
     pub(crate) traffic_class: u8,
 }
 
-/// Opens datagrams. Each thread that does so has a copy.
+/// Decapsulates datagrams. Each receive thread has a clone.
 #[derive(Clone)]
 pub(crate) struct Decapsulator {
     keys: MacKeys,
     pending_handshakes: Arc<PendingHandshakes>,
-    calls: QueuePermits,
-    answers: QueuePermits,
+    initiations: QueuePermits,
+    responses: QueuePermits,
     relay_rate: Option<Rate>,
 }
 
 impl Decapsulator {
-    /// `keys`: this member's own. `pending_handshakes`: those to which answers are let through. `relay_rate`: most that is passed on of what each
-    /// member hands over.
+    /// `keys`: of this member. `pending_handshakes`: responses to other handshakes are dropped. `relay_rate`: maximum
+    /// rate of relayed traffic per peer that hands it over; `None`: unlimited.
     pub(crate) fn new(keys: MacKeys, pending_handshakes: Arc<PendingHandshakes>, relay_rate: Option<Rate>) -> Self {
-        Self {
-            keys,
-            pending_handshakes,
-            calls: QueuePermits::new(CALLS),
-            answers: QueuePermits::new(ANSWERS),
-            relay_rate,
-        }
+        let (initiations, responses) = (QueuePermits::new(INITIATIONS_MAX), QueuePermits::new(RESPONSES_MAX));
+        Self { keys, pending_handshakes, initiations, responses, relay_rate }
     }
 
-    /// Takes a datagram, opening it in place.
-    pub(crate) fn take(
+    /// Decapsulates a datagram in place. `emit` passes an event on and returns whether its queue had room.
+    pub(crate) fn handle_datagram(
         &self,
         table: &Table,
         datagram: &mut [u8],
         arrival: Arrival,
         counters: &Counters,
-        tell: &mut impl FnMut(Event, Permit) -> bool,
+        emit: &mut impl FnMut(Event, Permit) -> bool,
     ) -> Verdict {
-        let mut turn = Turn { decapsulator: self, table, arrival, counters, tell };
+        let mut context = DatagramContext { decapsulator: self, table, arrival, counters, emit };
         match Kind::of(datagram) {
             Some(Kind::Sealed) => {
                 let bytes = datagram.len() + outer(arrival.from);
-                turn.open(datagram, 0, bytes, None)
+                context.open(datagram, 0, bytes, None)
             }
-            Some(Kind::Envelope) => turn.envelope(datagram),
+            Some(Kind::Envelope) => context.envelope(datagram),
             Some(Kind::Initiation | Kind::Response | Kind::Cookie) => {
-                turn.handshake(datagram, Source::Direct(arrival.from));
+                context.handshake(datagram, Source::Direct(arrival.from));
                 Verdict::Nothing
             }
-            None => turn.refuse(&counters.malformed),
+            None => context.drop_with(&counters.malformed),
         }
     }
 }
 
-/// One datagram's way through the opener.
-struct Turn<'a, T> {
+/// Inputs for the processing of one datagram.
+struct DatagramContext<'a, T> {
     decapsulator: &'a Decapsulator,
     table: &'a Table,
     arrival: Arrival,
     counters: &'a Counters,
-    tell: &'a mut T,
+    emit: &'a mut T,
 }
 
-impl<T: FnMut(Event, Permit) -> bool> Turn<'_, T> {
-    fn refuse(&self, counter: &std::sync::atomic::AtomicU64) -> Verdict {
+impl<T: FnMut(Event, Permit) -> bool> DatagramContext<'_, T> {
+    /// Counts a dropped datagram.
+    fn drop_with(&self, counter: &AtomicU64) -> Verdict {
         bump(counter);
         Verdict::Nothing
     }
@@ -168,84 +158,89 @@ impl<T: FnMut(Event, Permit) -> bool> Turn<'_, T> {
         if !is_for(&self.decapsulator.keys, &self.decapsulator.pending_handshakes, datagram) {
             return bump(&self.counters.handshake_unauthenticated);
         }
-        let is_call = Kind::of(datagram) == Some(Kind::Initiation);
-        let permits = if is_call { &self.decapsulator.calls } else { &self.decapsulator.answers };
-        match permits.take() {
-            Some(place) => drop((self.tell)(Event::Handshake { source, datagram: datagram.to_vec() }, place)),
+        let is_initiation = Kind::of(datagram) == Some(Kind::Initiation);
+        let permits = if is_initiation { &self.decapsulator.initiations } else { &self.decapsulator.responses };
+        match permits.try_acquire() {
+            Some(permit) => drop((self.emit)(Event::Handshake { source, datagram: datagram.to_vec() }, permit)),
             None => bump(&self.counters.control_queue_full),
         }
     }
 
-    /// Tells what a frame of a member brings, if there is room for it; says whether there was.
-    fn told(&mut self, from: Member, event: Event) -> bool {
+    /// Emits an event of a peer if the peer has a permit left; false: the event was dropped.
+    fn emit_for(&mut self, from: Member, event: Event) -> bool {
         let permits = self.table.peer(from).map(|p| match event {
             Event::Train { .. } => &p.permits.packets,
-            Event::Came { .. } => &p.permits.paths,
-            Event::Handshake { .. } | Event::Message { .. } | Event::Moved { .. } | Event::Confirmed => {
+            Event::PathChanged { .. } => &p.permits.paths,
+            Event::Handshake { .. } | Event::Message { .. } | Event::EndpointChanged { .. } | Event::Confirmed => {
                 &p.permits.messages
             }
         });
-        let Some(place) = permits.and_then(QueuePermits::take) else {
+        let Some(permit) = permits.and_then(QueuePermits::try_acquire) else {
             bump(&self.counters.control_queue_full);
             return false;
         };
-        (self.tell)(event, place)
+        (self.emit)(event, permit)
     }
 
-    /// A frame that is not taken.
-    fn refuse_stale(&self, stale: Stale) -> Verdict {
-        self.refuse(match stale {
+    /// Counts a frame that the replay check rejects.
+    fn drop_stale(&self, stale: Stale) -> Verdict {
+        self.drop_with(match stale {
             Stale::Replayed => &self.counters.replayed,
             Stale::TooOld => &self.counters.outside_replay_window,
         })
     }
 
-    /// Takes an authentic frame of `bytes`.
-    fn note(&mut self, session: &Session, number: Number, bytes: usize, sent: u32) -> Result<(), Stale> {
-        let came = micros(self.arrival.came);
-        let ahead = session.note(number, came)?;
+    /// Accepts an authentic frame of `bytes` IP bytes, sent at `sent` (microseconds), in the replay window and the
+    /// receive statistics.
+    fn accept(&mut self, session: &Session, number: Number, bytes: usize, sent: u32) -> Result<(), Stale> {
+        let received_at = micros(self.arrival.received_at);
+        let ahead = session.accept(number, received_at)?;
         if let Some(arrivals) = session.arrivals.get(usize::from(number.space)) {
-            arrivals.note(ahead, bytes as u64, sent, came);
+            arrivals.note(ahead, bytes as u64, sent, received_at);
         }
         let is_first = !session.confirmed.load(Ordering::Relaxed) && !session.confirmed.swap(true, Ordering::Relaxed);
         if is_first && session.peer != UNVERIFIED_PEER {
-            self.told(session.peer, Event::Confirmed);
+            self.emit_for(session.peer, Event::Confirmed);
         }
         Ok(())
     }
 
-    /// A sealed frame for this member, `at` bytes behind the begin of its datagram of `bytes`.
+    /// Opens a sealed frame for this member. `at`: offset of the frame in its datagram. `bytes`: IP bytes of the
+    /// datagram. `via`: its envelope.
     fn open(&mut self, frame: &mut [u8], at: usize, bytes: usize, via: Option<Envelope>) -> Verdict {
         let counters = self.counters;
         let decoded = Sealed::decode(frame).and_then(|h| Some((h, Number::of_frame(&h)?)));
-        let Some((header, number)) = decoded else { return self.refuse(&counters.malformed) };
-        let Some(session) = self.table.sessions.get(&header.receiver) else { return self.refuse(&counters.no_session) };
-        // The packet number space of hops is for envelopes, the direct ones for what came directly: only so do they tell of this link.
+        let Some((header, number)) = decoded else { return self.drop_with(&counters.malformed) };
+        let Some(session) = self.table.sessions.get(&header.receiver) else {
+            return self.drop_with(&counters.no_session);
+        };
+        // Direct frames and relayed frames use separate packet number spaces, so that the direct ones measure this link
+        // only.
         let is_direct = matches!(header.space, SPACE_DIRECT | SPACE_PROBES | SPACE_SENSOR);
         if header.space == SPACE_RELAYED || via.is_none() != is_direct {
-            return self.refuse(&counters.malformed);
+            return self.drop_with(&counters.malformed);
         }
         if session.peer == UNVERIFIED_PEER
             && (via.is_some() || (header.space, header.queue) != (SPACE_DIRECT, CONTROL_QUEUE))
         {
-            return self.refuse(&counters.handshake_unauthenticated);
+            return self.drop_with(&counters.handshake_unauthenticated);
         }
         if let Err(stale) = session.check(number) {
-            return self.refuse_stale(stale);
+            return self.drop_stale(stale);
         }
-        let Some(contents) = session.open(number, frame) else { return self.refuse(&counters.auth_failed) };
-        if let Err(stale) = self.note(session, number, bytes, header.sent) {
-            return self.refuse_stale(stale);
+        let Some(contents) = session.open(number, frame) else { return self.drop_with(&counters.auth_failed) };
+        if let Err(stale) = self.accept(session, number, bytes, header.sent) {
+            return self.drop_stale(stale);
         }
         bump(&counters.frames_opened);
         if session.peer == UNVERIFIED_PEER {
-            self.unverified(session, contents);
+            self.receive_certificate(session, contents);
             return Verdict::Nothing;
         }
         self.note_path(session, header.space, via);
         match header.content {
             Content::Message => {
-                self.message(session, contents, bytes, &header);
+                self.receive_message(session, contents, bytes, &header);
                 Verdict::Nothing
             }
             Content::Packet { partial } => {
@@ -254,70 +249,71 @@ impl<T: FnMut(Event, Permit) -> bool> Turn<'_, T> {
                 if let Some(arrivals) = session.arrivals.get(usize::from(header.space)) {
                     arrivals.note_packet(contents.len() as u64);
                 }
-                let may = self.may_deliver(session, contents);
-                if may { Verdict::Packet { begin, end, partial } } else { Verdict::Nothing }
+                let is_allowed = self.may_deliver(session, contents);
+                if is_allowed { Verdict::Packet { begin, end, partial } } else { Verdict::Nothing }
             }
         }
     }
 
-    /// Tells when a member's frames come another way than before.
+    /// Emits an event when the frames of a peer arrive from a new address or over other relays.
     fn note_path(&mut self, session: &Session, space: u8, via: Option<Envelope>) {
         let from = session.peer;
         let Some(envelope) = via else {
-            session.came_from(self.arrival.from);
-            // Frames from elsewhere than those of the session in use may be another host's that has the same key.
-            let is_anothers = |p: &PeerEntry| p.session.as_ref().is_some_and(|s| session.is_elsewhere(s));
-            let has_moved = |p: &PeerEntry| p.endpoint != Some(self.arrival.from) && !is_anothers(p);
+            session.note_source(self.arrival.from);
+            // Frames from another source than those of the session in use may come from another host with the same key.
+            let is_duplicate = |p: &PeerEntry| p.session.as_ref().is_some_and(|s| session.has_other_source(s));
+            let has_moved = |p: &PeerEntry| p.endpoint != Some(self.arrival.from) && !is_duplicate(p);
             if self.table.peer(from).is_some_and(has_moved) {
-                self.told(from, Event::Moved { member: from, to: self.arrival.from });
+                self.emit_for(from, Event::EndpointChanged { member: from, to: self.arrival.from });
             }
             return;
         };
-        // What an envelope says of its way is not its origin's word but that of the hops; an answer that goes astray is lost, no more.
-        if envelope.origin == from.0 && session.came_over(space, envelope.relays) {
-            let is_told = self.told(from, Event::Came { from, session: session.local, space, envelope });
-            if !is_told {
-                session.forget_path(space);
+        // The relays of an envelope are authenticated by the hops, not by the origin. A wrong reverse path loses a
+        // reply and nothing else.
+        if envelope.origin == from.0 && session.note_relays(space, envelope.relays) {
+            let event = Event::PathChanged { from, session: session.local, space, envelope };
+            if !self.emit_for(from, event) {
+                session.forget_relays(space);
             }
         }
     }
 
-    /// Who has called and is not known yet is heard once: with its certificate.
-    fn unverified(&mut self, session: &Session, contents: &[u8]) {
+    /// An unverified peer may send one message: its certificate.
+    fn receive_certificate(&mut self, session: &Session, contents: &[u8]) {
         let Some(message @ Message::Certificate(_)) = Message::decode(contents) else { return };
-        if session.shown.swap(true, Ordering::Relaxed) {
+        if session.certificate_received.swap(true, Ordering::Relaxed) {
             return;
         }
-        match self.decapsulator.calls.take() {
-            Some(place) => {
-                let told =
-                    Event::Message { from: UNVERIFIED_PEER, session: session.local, space: SPACE_DIRECT, message };
-                let _ = (self.tell)(told, place);
+        match self.decapsulator.initiations.try_acquire() {
+            Some(permit) => {
+                let (from, session, space) = (UNVERIFIED_PEER, session.local, SPACE_DIRECT);
+                let _ = (self.emit)(Event::Message { from, session, space, message }, permit);
             }
             None => bump(&self.counters.control_queue_full),
         }
     }
 
-    fn message(&mut self, session: &Session, contents: &[u8], bytes: usize, header: &Sealed) {
-        let came = self.arrival.came;
+    fn receive_message(&mut self, session: &Session, contents: &[u8], bytes: usize, header: &Sealed) {
+        let received_at = self.arrival.received_at;
         match Message::decode(contents) {
-            // Only to be counted.
+            // A loss probe has no contents; the receive statistics have counted it.
             Some(Message::Probe) => {}
             Some(Message::Train { number, index, count }) => {
                 let sent = Instant::from_nanos(u64::from(header.sent) * 1000);
-                let packet =
-                    TrainPacket { session: session.local, number, index, count, bytes: bytes as u32, sent, came };
-                self.told(session.peer, Event::Train { from: session.peer, packet });
+                let (session, from, bytes) = (session.local, session.peer, bytes as u32);
+                let packet = TrainPacket { session, number, index, count, bytes, sent, received_at };
+                self.emit_for(from, Event::Train { from, packet });
             }
             Some(message) => {
                 let (from, session, space) = (session.peer, session.local, header.space);
-                self.told(from, Event::Message { from, session, space, message });
+                self.emit_for(from, Event::Message { from, session, space, message });
             }
             None => bump(&self.counters.malformed),
         }
     }
 
-    /// Whether the packet is its member's to send, and may carry the mark that its datagram got on the way.
+    /// Whether the peer may send from the packet's source address, and whether a congestion mark of the datagram can be
+    /// copied to the packet (RFC 6040).
     fn may_deliver(&self, session: &Session, contents: &mut [u8]) -> bool {
         let counter = match packet::source(contents) {
             None => &self.counters.malformed,
@@ -333,73 +329,77 @@ impl<T: FnMut(Event, Permit) -> bool> Turn<'_, T> {
         false
     }
 
-    /// An envelope: for this member, or to be passed on.
+    /// Authenticates an envelope, and opens or forwards its contents.
     fn envelope(&mut self, datagram: &mut [u8]) -> Verdict {
         let counters = self.counters;
         let decoded = Envelope::decode(datagram).and_then(|e| Some((e, Number::of_envelope(&e)?)));
-        let Some((envelope, number)) = decoded else { return self.refuse(&counters.malformed) };
+        let Some((envelope, number)) = decoded else { return self.drop_with(&counters.malformed) };
         let Some(session) = self.table.sessions.get(&envelope.receiver) else {
-            return self.refuse(&counters.no_session);
+            return self.drop_with(&counters.no_session);
         };
         if session.peer == UNVERIFIED_PEER {
-            return self.refuse(&counters.relay_denied);
+            return self.drop_with(&counters.relay_denied);
         }
         if let Err(stale) = session.check(number) {
-            return self.refuse_stale(stale);
+            return self.drop_stale(stale);
         }
-        if !session.opens_envelope(number, datagram) {
-            return self.refuse(&counters.auth_failed);
+        if !session.verify_envelope(number, datagram) {
+            return self.drop_with(&counters.auth_failed);
         }
         let bytes = datagram.len() + outer(self.arrival.from);
-        if let Err(stale) = self.note(session, number, bytes, envelope.sent) {
-            return self.refuse_stale(stale);
+        if let Err(stale) = self.accept(session, number, bytes, envelope.sent) {
+            return self.drop_stale(stale);
         }
-        // Who sent this hop is who the envelope says, and this member is who it is for: nobody is made to relay a way that is none.
+        // The hop in the envelope must match the session and this member: a peer cannot make others relay over an
+        // invalid path.
         if envelope.hop_from() != session.peer.0 || envelope.hop_to() != self.table.own.0 {
-            return self.refuse(&counters.relay_denied);
+            return self.drop_with(&counters.relay_denied);
         }
         if envelope.destination != self.table.own.0 {
-            return self.onward(envelope, session.peer, bytes);
+            return self.forward(envelope, session.peer, bytes);
         }
         let end = datagram.len() - TAG_BYTES;
-        let Some(body) = datagram.get_mut(ENVELOPE_BYTES..end) else { return self.refuse(&counters.malformed) };
+        let Some(body) = datagram.get_mut(ENVELOPE_BYTES..end) else { return self.drop_with(&counters.malformed) };
         match Kind::of(body) {
             Some(Kind::Sealed) => self.open(body, ENVELOPE_BYTES, bytes, Some(envelope)),
             Some(Kind::Initiation | Kind::Response | Kind::Cookie) => {
                 self.handshake(body, Source::Relayed(envelope));
                 Verdict::Nothing
             }
-            Some(Kind::Envelope) | None => self.refuse(&counters.malformed),
+            Some(Kind::Envelope) | None => self.drop_with(&counters.malformed),
         }
     }
 
-    fn onward(&mut self, mut envelope: Envelope, from: Member, bytes: usize) -> Verdict {
+    fn forward(&mut self, mut envelope: Envelope, from: Member, bytes: usize) -> Verdict {
         envelope.position += 1;
         let next = self.table.peer(Member(envelope.hop_to()));
         let reachable = next.is_some_and(|p| p.session.is_some() && p.endpoint.is_some());
-        // Who has not shown a certificate yet has a session, too.
-        let is_among_members = [from, Member(envelope.origin)].iter().all(|m| self.table.index.contains_key(m));
-        if !self.table.relay || !reachable || !is_among_members {
-            return self.refuse(&self.counters.relay_denied);
+        // An unverified peer has a session, but no entry in the index.
+        let are_members = [from, Member(envelope.origin)].iter().all(|m| self.table.index.contains_key(m));
+        if !self.table.relay || !reachable || !are_members {
+            return self.drop_with(&self.counters.relay_denied);
         }
         if !self.within_quota(from, bytes) {
-            return self.refuse(&self.counters.relay_rate_limited);
+            return self.drop_with(&self.counters.relay_rate_limited);
         }
         Verdict::Forward(envelope)
     }
 
-    /// The origin is what those before on the way say, who could spare themselves and burden others; `from` is who hands it over, by its session.
+    /// Charges the peer that hands the envelope over, which its session authenticates. The origin is a claim of the
+    /// earlier hops and could shift the charge to another peer.
     fn within_quota(&self, from: Member, bytes: usize) -> bool {
         let Some(rate) = self.decapsulator.relay_rate else { return true };
-        let burst = rate.time_for(LEAST_RELAY_BURST).map(|least| least.max(RELAY_BURST));
+        let burst = rate.time_for(RELAY_BURST_BYTES_MIN).map(|min| min.max(RELAY_BURST));
         let peer = self.table.peer(from);
-        peer.zip(burst).is_some_and(|(p, burst)| p.quota.takes(self.arrival.came, rate, burst, bytes as u64))
+        peer.zip(burst)
+            .is_some_and(|(p, burst)| p.quota.try_consume(self.arrival.received_at, rate, burst, bytes as u64))
     }
 }
 
-/// Where in a room of many datagrams a packet lies.
-pub(crate) fn place(taken: Verdict, datagram: &Range<usize>) -> Option<(Range<usize>, bool)> {
-    match taken {
+/// Range of a delivered packet in a buffer of many datagrams, and whether its checksum is partial. `datagram`: range of
+/// its datagram.
+pub(crate) fn packet_range(verdict: Verdict, datagram: &Range<usize>) -> Option<(Range<usize>, bool)> {
+    match verdict {
         Verdict::Packet { begin, end, partial } => Some((datagram.start + begin..datagram.start + end, partial)),
         Verdict::Nothing | Verdict::Forward(_) => None,
     }

@@ -1,4 +1,4 @@
-//! The file of what the route control is told and decides.
+//! The decision log: the inputs and decisions of the route control, for replay.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,25 +10,28 @@ use units::Bytes;
 
 use crate::OverlayError;
 
-/// A record that is being written. What goes wrong with it is said once, and ends the record, not the member: a record with a gap is none.
+/// A decision log that is being written. An error ends the log with a warning and leaves the member running; a log with
+/// a gap could not be replayed.
 pub(crate) struct RecordFile {
     path: PathBuf,
-    /// Nothing: it has ended.
+    /// `None`: the log has ended.
     file: Option<File>,
-    /// Lines that were added since the last time that it was written.
+    /// Lines added since the last flush.
     pending: Vec<u8>,
+    /// Written bytes.
     written: u64,
-    most: Bytes,
+    /// Maximum size.
+    max: Bytes,
 }
 
 impl RecordFile {
-    /// Begins one. What an earlier run left there is kept beside it, with `.1` at its end: a member that died is started again at once, and that
-    /// record is the one that tells why.
-    pub(crate) fn create(path: &Path, begin: &Begin, most: Bytes) -> Result<Self, OverlayError> {
-        let what = || format!("the record of decisions {}", path.display());
-        keep_earlier(path)?;
+    /// Creates a log. The log of the previous run is kept with the suffix `.1`, as it may explain a crash that led to
+    /// this start.
+    pub(crate) fn create(path: &Path, begin: &Begin, max: Bytes) -> Result<Self, OverlayError> {
+        let what = || format!("the decision log {}", path.display());
+        keep_previous(path)?;
         let file = kernel::create_private(path).map_err(OverlayError::io(what()))?;
-        let mut record = Self { path: path.to_owned(), file: None, pending: Vec::new(), written: 0, most };
+        let mut record = Self { path: path.to_owned(), file: None, pending: Vec::new(), written: 0, max };
         record.push(begin);
         (&file).write_all(&record.pending).map_err(|e| {
             let _ = fs::remove_file(path);
@@ -40,7 +43,7 @@ impl RecordFile {
         Ok(record)
     }
 
-    /// Adds a line.
+    /// Adds a line to the pending ones.
     pub(crate) fn add(&mut self, record: &Record) {
         if self.file.is_some() {
             self.push(record);
@@ -48,21 +51,21 @@ impl RecordFile {
     }
 
     fn push(&mut self, line: &impl Serialize) {
-        // Into memory, of values that all have a text.
+        // Serialization into memory cannot fail for these types.
         let _ = serde_json::to_writer(&mut self.pending, line);
         self.pending.push(b'\n');
     }
 
-    /// Writes what was added, all of it or nothing.
+    /// Writes the pending lines. At the maximum size, it writes a final line in their place.
     pub(crate) fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         if self.pending.is_empty() {
             return;
         }
-        let is_full = self.written + self.pending.len() as u64 > self.most.as_u64();
+        let is_full = self.written + self.pending.len() as u64 > self.max.as_u64();
         if is_full {
             self.pending.clear();
-            let _ = serde_json::to_writer(&mut self.pending, &Record::Full { bytes: self.most.as_u64() });
+            let _ = serde_json::to_writer(&mut self.pending, &Record::Full { bytes: self.max.as_u64() });
             self.pending.push(b'\n');
         }
         let done = file.write_all(&self.pending);
@@ -70,19 +73,19 @@ impl RecordFile {
         self.pending.clear();
         let path = self.path.display();
         if let Err(e) = done {
-            tracing::warn!("the record of decisions {path} ends here, as it cannot be written; all else goes on: {e}");
+            tracing::warn!("cannot write the decision log {path}, which ends here; the member continues: {e}");
             self.file = None;
         } else if is_full {
             tracing::warn!(
                 "the decision log {path} has reached {} (`decision_log_size`) and ends here; the member continues",
-                self.most
+                self.max
             );
             self.file = None;
         }
     }
 }
 
-/// Looks whether a record can be there: nothing is, or nothing but an earlier one.
+/// Checks that a path is free or holds a decision log.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let is_record = || {
@@ -93,25 +96,24 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     if found.is_file() && (found.len() == 0 || is_record()) {
         return Ok(());
     }
-    let rest = "exists and is not a decision log; set `decision_log` to another name";
-    Err(format!("{} {rest}", path.display()))
+    Err(format!("{} exists and is not a decision log; set `decision_log` to another name", path.display()))
 }
 
-/// Renames an earlier record, and refuses to touch anything else.
-fn keep_earlier(path: &Path) -> Result<(), OverlayError> {
-    let what = || format!("the record of decisions {}", path.display());
+/// Renames the log of the previous run, and no other file.
+fn keep_previous(path: &Path) -> Result<(), OverlayError> {
+    let what = || format!("the decision log {}", path.display());
     let found = match fs::symlink_metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(OverlayError::io(what()))?,
     };
     if found.is_file() && found.len() == 0 {
-        // Of a start that could write nothing. The one before it says more.
+        // An empty log of a start with a full disk must not replace the log before it.
         return fs::remove_file(path).map_err(OverlayError::io(what()));
     }
     check(path).map_err(OverlayError::Refused)?;
-    let mut earlier = path.as_os_str().to_owned();
-    earlier.push(".1");
-    fs::rename(path, earlier).map_err(OverlayError::io(what()))
+    let mut previous = path.as_os_str().to_owned();
+    previous.push(".1");
+    fs::rename(path, previous).map_err(OverlayError::io(what()))
 }
 
 #[cfg(test)]
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_ends_at_its_size_and_says_so() {
+    fn a_log_ends_at_its_maximum_size_with_a_final_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("decisions");
         let mut record = RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_ends_the_record_alone() {
+    fn a_full_disk_ends_the_log() {
         let directory = tempfile::tempdir().unwrap();
         let mut record = RecordFile::create(&directory.path().join("decisions"), &begin(), Bytes::new(10_000)).unwrap();
         record.file = Some(File::options().write(true).open("/dev/full").unwrap());
@@ -153,11 +155,11 @@ mod tests {
             record.add(&tick(ms));
             record.flush();
         }
-        assert!(record.file.is_none() && record.pending.is_empty(), "and nothing gathers in memory");
+        assert!(record.file.is_none() && record.pending.is_empty(), "no lines accumulate in memory");
     }
 
     #[test]
-    fn what_a_start_left_that_could_write_nothing_takes_the_place_of_no_record() {
+    fn an_empty_log_does_not_replace_the_previous_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("decisions");
         let mut record = RecordFile::create(&path, &begin(), Bytes::new(10_000)).unwrap();
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_record_is_kept_and_nothing_else_is_touched() {
+    fn the_previous_log_is_kept_and_other_files_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("decisions");
         for _ in 0..3 {
@@ -182,9 +184,9 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), fs::read(directory.path().join("decisions.1")).unwrap());
         let other = directory.path().join("node.toml");
         fs::write(&other, "key = \"west.key\"\n").unwrap();
-        for taken in [other.as_path(), directory.path()] {
-            let refused = RecordFile::create(taken, &begin(), Bytes::new(10_000)).err().unwrap().to_string();
-            assert!(refused.contains("is not a decision log"), "{refused}");
+        for existing in [other.as_path(), directory.path()] {
+            let error = RecordFile::create(existing, &begin(), Bytes::new(10_000)).err().unwrap().to_string();
+            assert!(error.contains("is not a decision log"), "{error}");
         }
         assert_eq!(fs::read_to_string(&other).unwrap(), "key = \"west.key\"\n");
     }

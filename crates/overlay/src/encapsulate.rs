@@ -1,4 +1,4 @@
-//! Frames as they go out: sealed for their reader, and put into an envelope where relays are on the way.
+//! Encapsulation: frames are sealed for their destination, and put into an envelope on a path over relays.
 
 use std::net::SocketAddr;
 
@@ -9,55 +9,57 @@ use wire::overlay::{
 
 use crate::session::{Number, Session};
 
-/// Queues of the tunnel device, most. Each thread that sends numbers its frames by itself, those first: a number that waits in somebody's batch would look like a
-/// lost frame when a later one of another thread arrives.
+/// Maximum number of queues of the tunnel device. Each transmit thread has its own sequence numbers, and the device
+/// queues come first: with shared numbers, a frame that waits in a batch would look lost when a later frame of another
+/// thread arrives.
 pub(crate) const DEVICE_QUEUES: usize = 16;
-/// Numbers of what the controlling thread sends.
+/// Transmit queue of the controlling thread.
 pub(crate) const CONTROL_QUEUE: u8 = DEVICE_QUEUES as u8;
 
-/// Numbers of what the thread that receives for this queue passes on.
+/// Transmit queue for the envelopes that the receive thread of `queue` forwards.
 pub(crate) const fn relay_queue(queue: u8) -> u8 {
     CONTROL_QUEUE + 1 + queue
 }
 
 const _: () = assert!((relay_queue(DEVICE_QUEUES as u8 - 1) as usize) < QUEUES_MAX);
 
-/// Bytes that a frame on a path has more than its contents, in front of them.
+/// Bytes of the headers in front of a frame's contents on a path.
 pub(crate) fn head(path: &Path) -> usize {
     if path.relays().is_empty() { SEALED_BYTES } else { ENVELOPE_BYTES + SEALED_BYTES }
 }
 
-/// Bytes behind them.
+/// Bytes of the authentication tags behind a frame's contents on a path.
 pub(crate) fn tail(path: &Path) -> usize {
     if path.relays().is_empty() { TAG_BYTES } else { 2 * TAG_BYTES }
 }
 
-/// Bytes of a datagram's IP and UDP headers to this address.
+/// Bytes of the IP and UDP headers of a datagram to an address.
 pub(crate) fn outer(to: SocketAddr) -> usize {
     if to.is_ipv4() { 28 } else { 48 }
 }
 
-/// Where a datagram of a path goes first, and the sessions that seal it.
+/// Seals the frames of one transmit queue for a path.
 pub(crate) struct FrameSealer<'a> {
     pub(crate) own: Member,
     pub(crate) path: Path,
     pub(crate) space: u8,
-    /// Of this member: each thread that sends has its own.
+    /// Transmit queue of this member; each transmit thread has its own.
     pub(crate) queue: u8,
+    /// Endpoint of the first hop.
     pub(crate) to: SocketAddr,
-    /// With the destination.
+    /// Session with the destination.
     pub(crate) end: &'a Session,
-    /// With the first relay; the same where there is none.
+    /// Session with the first relay; on a direct path that with the destination.
     pub(crate) hop: &'a Session,
 }
 
 impl FrameSealer<'_> {
-    /// Seals a datagram in place, the contents already behind room for [`head`] and before room for [`tail`]. `now`: microseconds. `None`:
-    /// the session is used up.
+    /// Seals a datagram in place. The contents lie between [`head`] and [`tail`] bytes of room. `now`: microseconds.
+    /// `None`: the session has no sequence numbers left.
     pub(crate) fn seal(&self, datagram: &mut [u8], content: Content, class: u8, now: u32) -> Option<()> {
-        let relayed = !self.path.relays().is_empty();
-        let (begin, end) = if relayed { (ENVELOPE_BYTES, datagram.len() - TAG_BYTES) } else { (0, datagram.len()) };
-        let number = self.end.next(self.queue, self.space)?;
+        let is_relayed = !self.path.relays().is_empty();
+        let (start, end) = if is_relayed { (ENVELOPE_BYTES, datagram.len() - TAG_BYTES) } else { (0, datagram.len()) };
+        let number = self.end.next_number(self.queue, self.space)?;
         let header = Sealed {
             content,
             class,
@@ -68,15 +70,15 @@ impl FrameSealer<'_> {
             sent: now,
             rate: UNKNOWN_RATE,
         };
-        let frame = datagram.get_mut(begin..end)?;
+        let frame = datagram.get_mut(start..end)?;
         frame.get_mut(..SEALED_BYTES)?.copy_from_slice(&header.encode());
         self.end.seal(number, frame)?;
         self.hop.note_sent(self.queue, (datagram.len() + outer(self.to)) as u64);
-        if relayed { self.envelop(datagram, now) } else { Some(()) }
+        if is_relayed { self.seal_envelope(datagram, now) } else { Some(()) }
     }
 
-    /// Puts what is behind room for the header into an envelope for the first hop.
-    fn envelop(&self, datagram: &mut [u8], now: u32) -> Option<()> {
+    /// Fills in and authenticates the envelope for the first hop.
+    fn seal_envelope(&self, datagram: &mut [u8], now: u32) -> Option<()> {
         let mut relays = [0; 3];
         for (to, relay) in relays.iter_mut().zip(self.path.relays()) {
             *to = relay.0;
@@ -87,24 +89,25 @@ impl FrameSealer<'_> {
     }
 }
 
-/// Writes an envelope's header for a hop, by a queue of this member, and authenticates it.
+/// Writes the header of an envelope for a hop and authenticates it. `None`: the session has no sequence numbers left.
 pub(crate) fn address(hop: &Session, (envelope, queue): (Envelope, u8), datagram: &mut [u8], now: u32) -> Option<()> {
-    let number @ Number { sequence, .. } = hop.next(queue, SPACE_RELAYED)?;
+    let number @ Number { sequence, .. } = hop.next_number(queue, SPACE_RELAYED)?;
     let envelope = Envelope { queue, receiver: hop.remote, sequence, sent: now, ..envelope };
     datagram.get_mut(..ENVELOPE_BYTES)?.copy_from_slice(&envelope.encode());
     hop.seal_envelope(number, datagram)
 }
 
-/// A datagram of a message, sealed.
-pub(crate) fn message(line: &FrameSealer<'_>, message: &[u8], now: u32) -> Option<Vec<u8>> {
-    let (head, tail) = (head(&line.path), tail(&line.path));
+/// A datagram with a sealed message.
+pub(crate) fn message(sealer: &FrameSealer<'_>, message: &[u8], now: u32) -> Option<Vec<u8>> {
+    let (head, tail) = (head(&sealer.path), tail(&sealer.path));
     let mut datagram = vec![0; head + message.len() + tail];
     datagram.get_mut(head..head + message.len())?.copy_from_slice(message);
-    line.seal(&mut datagram, Content::Message, 0, now)?;
+    sealer.seal(&mut datagram, Content::Message, 0, now)?;
     Some(datagram)
 }
 
-/// A datagram that carries a handshake over relays: nothing in it is sealed by a session with the destination, as there is none yet.
+/// A datagram with a handshake message over relays. No session with the destination exists yet, so only the first hop
+/// authenticates the envelope.
 pub(crate) fn handshake(hop: &Session, envelope: Envelope, body: &[u8], now: u32) -> Option<Vec<u8>> {
     let mut datagram = vec![0; ENVELOPE_BYTES + body.len() + TAG_BYTES];
     datagram.get_mut(ENVELOPE_BYTES..ENVELOPE_BYTES + body.len())?.copy_from_slice(body);

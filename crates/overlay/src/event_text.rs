@@ -1,4 +1,4 @@
-//! Events as one readable line each: for the log, `overlay events` and the status page.
+//! Texts of events, one line each, for the log, `overlay events` and the status page.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use route::Member;
 
 use crate::core::Event;
 
-/// The line of an event, with peers called as `name` says. The time is not in it.
+/// Text of an event without its time. `name`: display name of a member.
 pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
     match event {
         Event::Session { name, again, .. } => {
@@ -59,7 +59,7 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
     }
 }
 
-/// Addresses, then routes.
+/// A list of addresses, then routes.
 fn both<'a>(addresses: &[IpAddr], routes: impl IntoIterator<Item = &'a IpNet>) -> String {
     list(addresses.iter().map(ToString::to_string).chain(routes.into_iter().map(ToString::to_string)))
 }

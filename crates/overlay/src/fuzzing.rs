@@ -1,4 +1,5 @@
-//! Bodies of fuzz targets: see the crate `fuzzing`, which replays the committed corpus through them. The formats of the network are in `wire`.
+//! Bodies of fuzz targets. The crate `fuzzing` replays the committed corpus through them. The crate `wire` has those of
+//! the wire formats.
 
 mod decapsulator;
 
@@ -12,22 +13,28 @@ use crate::status::Question;
 
 pub use decapsulator::decapsulator;
 
-/// A certificate, whoever made it. Panics where a promise of this crate is broken; that is its purpose.
+/// Fuzz target: a certificate from an untrusted source.
+///
+/// # Panics
+/// An invariant of this crate is violated.
 pub fn certificate(data: &[u8]) {
     let authority = Identity::from_seed(&[1; 32]);
     if let Ok(text) = std::str::from_utf8(data) {
-        assert!(Certificate::verify(text, &authority.public(), 0).is_err(), "nobody else can sign");
-        // What the authority itself signs is read as it was written, or refused.
-        if let Ok(told) = serde_json::from_str::<Certificate>(text)
-            && let Ok(signed) = told.sign(&authority)
-            && told.until_utc_s > 0
+        assert!(Certificate::verify(text, &authority.public(), 0).is_err(), "only the authority can sign");
+        // A certificate that the authority signs is read back unchanged.
+        if let Ok(certificate) = serde_json::from_str::<Certificate>(text)
+            && let Ok(signed) = certificate.sign(&authority)
+            && certificate.until_utc_s > 0
         {
-            assert_eq!(Certificate::verify(&signed, &authority.public(), 0), Ok(told));
+            assert_eq!(Certificate::verify(&signed, &authority.public(), 0), Ok(certificate));
         }
     }
 }
 
-/// A settings file: refused with a reason, or taken.
+/// Fuzz target: a settings file, which is accepted, or rejected with a reason.
+///
+/// # Panics
+/// An invariant of this crate is violated.
 pub fn settings(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match Settings::parse(Path::new("node.toml"), text, Identity::from_seed(&[1; 32])) {
@@ -36,7 +43,10 @@ pub fn settings(data: &[u8]) {
     }
 }
 
-/// A line on the control socket: what is understood is written back with the same meaning.
+/// Fuzz target: a request on the control socket, which is written back with the same meaning.
+///
+/// # Panics
+/// An invariant of this crate is violated.
 pub fn control_request(data: &[u8]) {
     let Ok(question) = serde_json::from_slice::<Question>(data) else { return };
     let written = serde_json::to_string(&question).unwrap_or_default();
@@ -44,8 +54,12 @@ pub fn control_request(data: &[u8]) {
     assert_eq!(again.ok(), Some(format!("{question:?}")));
 }
 
-/// A request's `Host` in the first line, and a status in the rest whose names peers chose: every line of the metrics is a comment or a sample with a number. The names
-/// of counters are the node's own.
+/// Fuzz target: a `Host` header in the first line, and in the rest a status with names that peers chose. Each line of
+/// the metrics must be a comment or a sample with a number. The counters are removed, as their names are the member's
+/// own.
+///
+/// # Panics
+/// An invariant of this crate is violated.
 pub fn http(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (host, status) = text.split_once('\n').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! What flows of each queue the paths carry, and in which turn the queues move them.
+//! Flow counts per path and transmit queue, and the turns in which the queues rebalance their elephant flows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +9,19 @@ use route::Path;
 use route::flows::Active;
 use units::Instant;
 
-/// How often elephants of a queue are looked at, one by one.
-const REBALANCE: Duration = Duration::from_secs(5);
+/// Interval at which a queue rebalances its elephant flows.
+const REBALANCE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What flows of a queue each path carries: written by the thread that sends them, read by others.
+/// Flow counts of a queue: written by its transmit thread, read by other threads.
 #[derive(Default)]
 pub(crate) struct Gauges {
+    /// New flows without an entry in the flow table, because active elephant flows occupied all their slots.
     pub(crate) unremembered: AtomicU64,
-    /// Flows on each path, as of the last count.
+    /// Flows on each path at the last count.
     pub(crate) by_path: Mutex<Vec<(Path, Active)>>,
 }
 
-/// Flows of all queues on each path, in the order in which people read them: by destination, the shortest path first.
+/// Flows of all queues on each path, sorted by destination and then path, the shortest first.
 pub(crate) fn active(gauges: &[Arc<Gauges>]) -> Vec<(Path, Active)> {
     let mut all: BTreeMap<_, Active> = BTreeMap::new();
     for queue in gauges {
@@ -32,34 +33,34 @@ pub(crate) fn active(gauges: &[Arc<Gauges>]) -> Vec<(Path, Active)> {
     all.into_iter().map(|((_, path), active)| (path, active)).collect()
 }
 
-/// A queue among all queues. Each places its own elephants, by what all of them carry, and one after the other, so that none moves to where another one just
-/// has.
+/// A transmit queue among all queues. Queues rebalance in turns and by the counts of all queues, so that two never move
+/// flows to the same path at once.
 #[derive(Clone, Default)]
 pub(crate) struct Queues {
-    /// Number of this one.
+    /// Number of this queue.
     pub(crate) own: u8,
     pub(crate) all: Vec<Arc<Gauges>>,
 }
 
 impl Queues {
-    /// What flows this queue carries.
-    pub(crate) fn tell(&self, unremembered: u64, active: Vec<(Path, Active)>) {
+    /// Publishes the flow counts of this queue.
+    pub(crate) fn publish(&self, unremembered: u64, active: Vec<(Path, Active)>) {
         let Some(gauges) = self.all.get(usize::from(self.own)) else { return };
         gauges.unremembered.store(unremembered, Ordering::Relaxed);
         *gauges.by_path.lock().unwrap_or_else(PoisonError::into_inner) = active;
     }
 
-    /// Elephants of the other queues, by path.
+    /// Elephant flows of the other queues, by path.
     pub(crate) fn elephants_elsewhere(&self) -> HashMap<Path, u32> {
         let others = self.all.iter().enumerate().filter(|(queue, _)| *queue != usize::from(self.own));
         let others = Vec::from_iter(others.map(|(_, gauges)| Arc::clone(gauges)));
         active(&others).into_iter().map(|(path, active)| (path, active.elephants)).collect()
     }
 
-    /// The number of the turn, if it is this queue's.
+    /// Number of the current turn if it belongs to this queue.
     pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
         let count = self.all.len().max(1) as u64;
-        let turn = now.as_nanos() / (REBALANCE.as_nanos() as u64 / count);
+        let turn = now.as_nanos() / (REBALANCE_INTERVAL.as_nanos() as u64 / count);
         (turn % count == u64::from(self.own)).then_some(turn)
     }
 }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_queue_has_a_turn_in_five_seconds_and_never_two_at_once() {
+    fn each_queue_has_one_turn_in_five_seconds_and_turns_never_overlap() {
         let all = vec![Arc::default(); 3];
         let queues = [0, 1, 2].map(|own| Queues { own, all: all.clone() });
         let mut turns = [(); 3].map(|()| std::collections::BTreeSet::new());
@@ -87,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_knows_the_elephants_of_the_others() {
+    fn a_queue_sees_the_elephant_flows_of_other_queues() {
         let all = Vec::from_iter((0..2).map(|_| Arc::<Gauges>::default()));
         let queues = [0, 1].map(|own| Queues { own, all: all.clone() });
         let path = Path::direct(Member(7));
-        queues[0].tell(0, vec![(path, Active { flows: 5, elephants: 2 })]);
-        queues[1].tell(0, vec![(path, Active { flows: 1, elephants: 1 })]);
+        queues[0].publish(0, vec![(path, Active { flows: 5, elephants: 2 })]);
+        queues[1].publish(0, vec![(path, Active { flows: 1, elephants: 1 })]);
         assert_eq!(queues.each_ref().map(|q| q.elephants_elsewhere()[&path]), [1, 2]);
         assert_eq!(active(&all), [(path, Active { flows: 6, elephants: 3 })]);
     }

@@ -182,9 +182,9 @@ mod tests {
                 // An envelope's tag is made with the same keys.
                 let mut envelope = vec![8; 200];
                 ends[from].seal_envelope(number, &mut envelope).unwrap();
-                assert!(ends[to].opens_envelope(number, &envelope));
+                assert!(ends[to].verify_envelope(number, &envelope));
                 envelope[0] ^= 1;
-                assert!(!ends[to].opens_envelope(number, &envelope));
+                assert!(!ends[to].verify_envelope(number, &envelope));
             }
         }
     }

@@ -1,9 +1,11 @@
-//! The overlay: members tunnel traffic of their hosts and networks over each other, and send each flow where TCP is predicted to be fastest.
+//! The overlay network: members tunnel traffic of their hosts and networks through each other, and send each flow over
+//! the path on which TCP is predicted to be fastest.
 //!
-//! A driver: it owns a tunnel device, UDP sockets and threads. For each queue one thread takes packets from the device and seals them (`outbound`),
-//! and one takes datagrams, opens them and hands them to the device or passes them on (`inbound`). One thread decides (`core`): sessions, link
-//! monitoring, gossip and the choice of paths. `core` knows no clock, no socket and no randomness of the system, so that a run can be repeated.
-//! One thread serves the status page. The threads of the queues read a table that never changes and is replaced as a whole (`table`).
+//! The crate is a driver with a tunnel device, UDP sockets and threads. Each queue has a transmit thread, which seals
+//! packets of the device (`outbound`), and a receive thread, which decapsulates datagrams and delivers or forwards them
+//! (`inbound`). The controlling thread runs the state machine `core`: sessions, link monitoring, gossip and route
+//! selection. `core` takes time, datagrams and randomness as inputs, so that runs are reproducible. One thread serves
+//! the status page. The packet threads read an immutable forwarding table that is replaced as a whole (`table`).
 
 mod arrivals;
 mod batch;

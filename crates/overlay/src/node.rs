@@ -1,4 +1,4 @@
-//! A running member: device, socket, threads, and the loop that feeds what decides.
+//! A running member: device, sockets, threads, and the event loop of the controlling thread.
 
 mod control_socket;
 mod events;
@@ -25,13 +25,13 @@ use crate::decapsulate::{Decapsulator, Event as FromNetwork};
 use crate::gauges::Queues;
 use crate::handshake_limiter::MacKeys;
 use crate::host_routes::HostRoutes;
-use crate::inbound::{Device, Inbound};
-use crate::offload::Switches;
+use crate::inbound::{Inbound, InboundSetup, TunWriter};
+use crate::offload::OffloadSwitches;
 use crate::outbound::Outbound;
 use crate::permits::Permit;
 use crate::session::Cipher;
 use crate::settings::Settings;
-use crate::status::{Counted, Question, Status};
+use crate::status::{Question, Statistics, Status};
 use crate::table::Published;
 use crate::{OverlayError, batch, decision_log, device, http, offload};
 pub(crate) use control_socket::ControlClient;
@@ -39,36 +39,38 @@ use control_socket::Reply;
 pub use control_socket::ask;
 use control_socket::listen;
 use files::Files;
-use resolver::{Asked, Found};
+use resolver::{LookupRequest, LookupResult};
 use threads::Threads;
 
-/// Room in the UDP socket: 64 ms at 1 Gb/s, less where the host's limit is lower.
+/// Receive buffer of a UDP socket: 64 ms at 1 Gb/s, less if the host's limit is lower.
 const SOCKET_BUFFER: Bytes = Bytes::new(8 << 20);
-/// Events that may wait for the controlling thread; more are dropped. Calls, answers to own ones and four members who do their worst do not fill it.
-const EVENTS: usize = 2048;
-/// Ends of flows that may wait for a thread that sends: it looks after each of its turns.
-const RESETS: usize = 256;
-/// Inputs that are handled between two looks at the time: some 10 ms of handshakes, which cost the most.
-const AT_ONCE: usize = 64;
-/// Under a flood of handshakes they are handled together after so long: to be woken for each would take more of the CPU than to answer it. What else
-/// comes waits no longer.
-const FLOODED: Duration = Duration::from_millis(1);
-/// The loop looks at least so often whether all shall end.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// Longest text of the number of a start: 20 digits, and room.
-const LONGEST_START: u64 = 64;
+/// Length of the input queue of the controlling thread; further inputs are dropped. Handshakes and four peers at the
+/// limit of their permits do not fill it.
+const INPUTS_MAX: usize = 2048;
+/// Length of the queue of reset flows of a transmit thread, which drains it after each batch.
+const RESETS_MAX: usize = 256;
+/// Maximum number of inputs handled between two clock readings: some 10 ms of handshakes, the most expensive inputs.
+const INPUT_BATCH_MAX: usize = 64;
+/// Pause of the controlling thread during a flood of handshakes, so that it handles them in batches: a wake-up costs
+/// more CPU time than a reply. It also bounds the additional delay of other inputs.
+const FLOOD_PAUSE: Duration = Duration::from_millis(1);
+/// Maximum interval between two checks for a shutdown.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum size of the generation file in bytes: 20 digits and a margin.
+const GENERATION_BYTES_MAX: u64 = 64;
 
-/// What reaches the controlling thread.
+/// An input of the controlling thread.
 enum Input {
     Network(FromNetwork, Permit),
     Question(Question, Reply),
-    Reload(Box<Settings>, Vec<Found>, Reply),
-    Found(Found),
+    /// New settings, with the addresses of the names in them.
+    Reload(Box<Settings>, Vec<LookupResult>, Reply),
+    Resolved(LookupResult),
     /// The network of this host has changed.
     HostChanged,
 }
 
-/// A member that runs.
+/// A running member.
 pub struct Node {
     settings: Arc<Settings>,
     core: Core,
@@ -76,20 +78,21 @@ pub struct Node {
     published: Arc<Published>,
     socket: Arc<Datagrams>,
     host: HostRoutes,
-    told: host::Told,
+    reported: host::Reported,
     inputs: Receiver<Input>,
     files: Files,
     threads: Threads,
-    resolver: SyncSender<Asked>,
-    /// When the counts of elephant flows are given to the mesh next.
+    resolver: SyncSender<LookupRequest>,
+    /// Time of the next update of the core's elephant flow counts.
     flows_at: Instant,
 }
 
 impl Node {
-    /// Looks whether what is there already keeps a member with these settings from starting, now and at each later try. Changes nothing.
+    /// Checks for conflicts of the settings with existing files and devices that would make every start fail. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// It does: says which of the settings is to name something else.
+    /// A file or device of another purpose exists; the error names the setting to change.
     pub fn check(settings: &Settings) -> Result<(), OverlayError> {
         let checked = control_socket::check(&settings.control)
             .and_then(|()| device::check(&settings.device))
@@ -98,69 +101,71 @@ impl Node {
         checked.map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })
     }
 
-    /// Makes the device, binds the socket, starts the threads.
+    /// Creates the device, binds the sockets and starts the threads.
     ///
     /// # Errors
-    /// The device, its addresses or the socket cannot be had: says which, and what it takes.
+    /// The device, an address, a route or a socket cannot be created; the error says which, and what is required.
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         Self::check(&settings)?;
-        control_socket::none_runs(&settings)?;
+        control_socket::check_not_running(&settings)?;
         if kernel::is_open_to_others(&settings.path).unwrap_or(false) {
             let file = settings.path.display();
             tracing::warn!(
-                "{file} has the overlay's secret and may be read by others than its owner: chmod 600 {file}"
+                "{file} contains the overlay's secret and other users can read it; restrict it with `chmod 600 {file}`"
             );
         }
-        settings.offload = offload::working(settings.offload, offload::over_loopback, |said| tracing::warn!("{said}"));
+        settings.offload =
+            offload::self_test(settings.offload, offload::over_loopback, |text| tracing::warn!("{text}"));
         for warning in settings.fill_in_from_host() {
             tracing::warn!("{warning}");
         }
         let queues = settings.queues();
-        let found = resolver::before_the_tunnel(&settings)?;
-        // Before anything is there that somebody could remove.
+        let resolved = resolver::resolve_before_tunnel(&settings)?;
+        // The watch starts before the first address or route is added, so that no removal is missed.
         let changes = kernel::NetworkWatch::open()?;
-        let (tuns, device) = device::make(&mut settings, queues)?;
+        let (tuns, device) = device::create(&mut settings, queues)?;
         let settings = Arc::new(settings);
         let mut host = HostRoutes::new(Arc::clone(&settings), device);
-        let found_on_host = host.begin()?;
+        let host_report = host.start()?;
         kernel::note_sleep();
         let now = kernel::now();
         let control = Arc::<Counters>::default();
         let start = start(&settings)?;
-        let wrong = || OverlayError::Refused("the route control does not take these settings".to_owned());
-        let mut core = Core::new(Arc::clone(&settings), Arc::clone(&control), start, now).ok_or_else(wrong)?;
-        for Found { asked: Asked { member, name }, addresses } in found {
+        let invalid = || OverlayError::Refused("the route control rejects these settings".to_owned());
+        let mut core = Core::new(Arc::clone(&settings), Arc::clone(&control), start, now).ok_or_else(invalid)?;
+        for LookupResult { request: LookupRequest { member, name }, addresses } in resolved {
             core.handle_addresses(now, (member, &name), addresses);
         }
         let offload = settings.offload;
         let switches = (offload.udp_gso, offload.udp_gro);
         let sockets = Datagrams::bind_shared(settings.listen, SOCKET_BUFFER, switches, tuns.len());
-        let sockets = sockets.map_err(|e| unbound(settings.listen, e))?;
-        let ends = Ends {
+        let sockets = sockets.map_err(|e| bind_error(settings.listen, e))?;
+        let queue_handles = QueueHandles {
             sockets: sockets.into_iter().map(Arc::new).collect(),
             tuns: tuns.into_iter().map(Arc::new).collect(),
         };
-        let socket = Arc::clone(&ends.sockets[0]);
+        let socket = Arc::clone(&queue_handles.sockets[0]);
         let published = Arc::new(Published::default());
-        let (sender, inputs) = sync_channel(EVENTS);
+        let (sender, inputs) = sync_channel(INPUTS_MAX);
 
         let mut threads = Threads::default();
         let decapsulator =
             Decapsulator::new(MacKeys::of(&settings.identity.public()), core.pending_handshakes(), settings.relay_rate);
-        let counted = start_queues((&settings, control), &ends, &published, (&sender, &decapsulator), &mut threads)?;
-        start_page(&settings, &sender, &mut threads)?;
+        let shared = (&published, &sender, &decapsulator);
+        let statistics = start_queues((&settings, control), &queue_handles, shared, &mut threads)?;
+        start_status_page(&settings, &sender, &mut threads)?;
         let resolver = resolver::start(&settings, sender.clone())?;
         host::watch(changes, sender.clone(), &mut threads)?;
         listen(&settings, sender, &mut threads)?;
-        let files = Files::start(&settings, &core.record_begin(), &counted.control)?;
-        let status = Status::new(Arc::clone(&settings), counted, now);
+        let files = Files::start(&settings, &core.record_begin(), &statistics.control)?;
+        let status = Status::new(Arc::clone(&settings), statistics, now);
         let mut node = Self {
             core,
             status,
             published,
             socket,
             host,
-            told: host::Told::default(),
+            reported: host::Reported::default(),
             inputs,
             files,
             threads,
@@ -168,42 +173,43 @@ impl Node {
             flows_at: now,
             settings,
         };
-        node.tell_host(now, found_on_host);
+        node.report_host(now, host_report);
         Ok(node)
     }
 
-    /// Runs until `asked` says to end, or somebody asks by `overlay down`; then tells the others and takes everything back.
+    /// Runs until `is_ending` returns true or `overlay down` is requested; then announces the departure to the peers
+    /// and removes files, routes and device.
     ///
     /// # Errors
-    /// It had to end because something that it needs did, as the tunnel device when somebody deletes it: says what.
-    pub fn run(mut self, asked: impl Fn() -> bool) -> Result<(), OverlayError> {
-        while !asked() && !self.threads.ending.is_due() {
+    /// A required resource failed, for example because the tunnel device was deleted; the error says which.
+    pub fn run(mut self, is_ending: impl Fn() -> bool) -> Result<(), OverlayError> {
+        while !is_ending() && !self.threads.shutdown.is_requested() {
             let now = kernel::now();
-            let wait = self.core.poll_timeout().saturating_since(now).min(PATIENCE);
+            let wait = self.core.poll_timeout().saturating_since(now).min(POLL_INTERVAL);
             let input = self.inputs.recv_timeout(wait);
             kernel::note_sleep();
             self.read_wall_clock();
             match input {
                 Ok(input) => {
                     self.handle(input);
-                    for input in waiting(&self.inputs) {
+                    for input in next_batch(&self.inputs) {
                         self.handle(input);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.turn();
+            self.process_outputs();
             if self.core.is_flooded(kernel::now()) {
-                kernel::sleep_for(FLOODED);
+                kernel::sleep_for(FLOOD_PAUSE);
             }
         }
         self.core.announce_departure(kernel::now());
-        self.turn();
-        self.threads.ending.begin();
+        self.process_outputs();
+        self.threads.shutdown.request();
         let _ = std::fs::remove_file(&self.settings.control);
         drop(self.inputs);
-        self.files.end();
+        self.files.close();
         self.threads.join()
     }
 
@@ -215,43 +221,43 @@ impl Node {
     fn handle(&mut self, input: Input) {
         let now = kernel::now();
         match input {
-            Input::Network(event, place) => {
+            Input::Network(event, permit) => {
                 self.core.handle_network(now, event);
-                drop(place);
+                drop(permit);
             }
-            Input::Found(Found { asked: Asked { member, name }, addresses }) => {
+            Input::Resolved(LookupResult { request: LookupRequest { member, name }, addresses }) => {
                 self.core.handle_addresses(now, (member, &name), addresses);
             }
-            Input::HostChanged => drop(self.look_at_host(now)),
-            Input::Reload(settings, found, reply) => reply(self.reload(now, &settings, found).to_string()),
+            Input::HostChanged => drop(self.sync_host(now)),
+            Input::Reload(settings, resolved, reply) => reply(self.reload(now, &settings, resolved).to_string()),
             Input::Question(question, reply) => {
                 reply(self.status.answer(&question, &self.core, now).to_string());
                 if matches!(question, Question::Down) {
-                    self.threads.ending.begin();
+                    self.threads.shutdown.request();
                 }
             }
         }
     }
 
-    /// Takes settings that were read again; gives the answer to who asked for that.
-    fn reload(&mut self, now: Instant, settings: &Settings, found: Vec<Found>) -> Value {
-        // Before the others change: what is added for them was not removed by anybody.
-        let restored = self.look_at_host(now);
+    /// Applies new settings; returns the reply to the request.
+    fn reload(&mut self, now: Instant, settings: &Settings, resolved: Vec<LookupResult>) -> Value {
+        // The sync precedes the reload, which adds routes that nobody has removed.
+        let restored = self.sync_host(now);
         match self.core.reload(now, settings) {
             Ok(reloaded) => {
-                for Found { asked: Asked { member, name }, addresses } in found {
+                for LookupResult { request: LookupRequest { member, name }, addresses } in resolved {
                     self.core.handle_addresses(now, (member, &name), addresses);
                 }
                 let answer = host::with_restored(json!(reloaded), &restored);
-                tracing::info!("the settings were read again: {answer}");
+                tracing::info!("the configuration was reloaded: {answer}");
                 answer
             }
-            Err(why) => control_socket::not_taken(&why),
+            Err(why) => control_socket::reload_error(&why),
         }
     }
 
-    /// Lets time pass, and does what the mesh wants.
-    fn turn(&mut self) {
+    /// Advances the core to the present time and executes its outputs.
+    fn process_outputs(&mut self) {
         let now = kernel::now();
         self.core.handle_timeout(now);
         if self.status.has_oversize() {
@@ -270,153 +276,157 @@ impl Node {
                     self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
                 }
                 Output::LookUp { member, name } => {
-                    if self.resolver.try_send(Asked { member, name: name.clone() }).is_err() {
-                        let busy = Err("too many names are being looked up".to_owned());
+                    if self.resolver.try_send(LookupRequest { member, name: name.clone() }).is_err() {
+                        let busy = Err("too many names are waiting for the resolver".to_owned());
                         self.core.handle_addresses(now, (member, &name), busy);
                     }
                 }
                 Output::Trial { to, datagrams, each } => {
-                    let most = each * batch::most_datagrams(each);
-                    // What the device does not take is as lost as what the network drops.
-                    let _ = datagrams.chunks(most).try_for_each(|c| self.socket.send(to, c, each, 0).map(drop));
+                    let max = each * batch::datagrams_max(each);
+                    // A datagram that the device rejects counts as lost, as if the network had dropped it.
+                    let _ = datagrams.chunks(max).try_for_each(|c| self.socket.send(to, c, each, 0).map(drop));
                 }
                 Output::Routes(added) => {
-                    tracing::debug!("routes to {added:?}");
-                    self.look_at_host(now);
+                    tracing::debug!("adding routes to {added:?}");
+                    self.sync_host(now);
                 }
                 Output::NoRoutes(subnets) => {
                     if let Err(e) = self.host.remove(&subnets) {
-                        tracing::warn!("a route to what a member served stays: {e}");
+                        tracing::warn!("cannot remove routes to the subnets of a former member: {e}");
                     }
                 }
                 Output::Record(line) => self.files.record(line),
-                Output::Event(event) => self.tell(&event),
+                Output::Event(event) => self.log_event(&event),
             }
         }
     }
 
-    fn tell(&mut self, event: &crate::core::Event) {
-        if let crate::core::Event::Stalled { for_s } = event {
-            tracing::warn!("this member did nothing for {for_s:.2} s: its host is too busy, or stood still");
+    /// Writes an event to the log and to the event log file.
+    fn log_event(&mut self, event: &crate::core::Event) {
+        if matches!(event, crate::core::Event::Stalled { .. }) {
             self.status.count_stall();
-        }
-        if let crate::core::Event::ClockSet { by_s } = event {
-            tracing::warn!("the clock of this host was set by {by_s} s: all certificates are looked at again");
-        }
-        if matches!(event, crate::core::Event::DuplicateIdentity) {
-            tracing::warn!(
-                "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
-            );
         }
         let line = self.status.note(event);
         self.files.event(line);
     }
 }
 
-/// Why datagrams cannot be received there, in the words of the settings.
-fn unbound(listen: SocketAddr, error: KernelError) -> OverlayError {
+/// Error of a failed bind, with the setting to change.
+fn bind_error(listen: SocketAddr, error: KernelError) -> OverlayError {
     let kind = error.source.kind();
     if kind == ErrorKind::AddrInUse {
-        OverlayError::Refused(format!("another process receives at {listen} (UDP); `listen` names another port"))
+        OverlayError::Refused(format!("another process uses UDP {listen}; set `listen` to another port"))
     } else if kind == ErrorKind::AddrNotAvailable {
-        OverlayError::Refused(format!("this host has no address {}; `listen` names one that it has", listen.ip()))
+        OverlayError::Refused(format!(
+            "this host has no address {}; set `listen` to an address of this host",
+            listen.ip()
+        ))
     } else {
         error.into()
     }
 }
 
-/// What has come meanwhile, before time is looked at again. Bounded: where input comes as fast as it is handled, time must pass all the same.
-fn waiting<T>(inputs: &Receiver<T>) -> Vec<T> {
-    inputs.try_iter().take(AT_ONCE).collect()
+/// Waiting inputs, at most [`INPUT_BATCH_MAX`], so that timers run even if inputs arrive as fast as they are handled.
+fn next_batch<T>(inputs: &Receiver<T>) -> Vec<T> {
+    inputs.try_iter().take(INPUT_BATCH_MAX).collect()
 }
 
-/// Secret random bytes.
+/// Cryptographically secure random bytes.
 fn random<const N: usize>() -> Result<[u8; N], OverlayError> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| OverlayError::Random)?;
     Ok(bytes)
 }
 
-/// What the mesh starts with on this host.
+/// Initial values of the core on this host.
 fn start(settings: &Settings) -> Result<Start, OverlayError> {
     let utc_s = kernel::utc_seconds().0;
-    let generation = start_number(&settings.control.with_extension("start"), utc_s);
+    let generation = next_generation(&settings.control.with_extension("start"), utc_s);
     Ok(Start { seed: random()?, cipher: Cipher::preferred(), generation, utc_s })
 }
 
-/// The number of this start, larger than that of any before: the time, unless the clock was set back. Others take what this member says for new by it.
-fn start_number(file: &Path, utc_s: u64) -> u64 {
-    let last: Option<u64> = kernel::read_private(file, LONGEST_START).ok().and_then(|t| t.trim().parse().ok());
-    let number = last.map_or(utc_s, |l| utc_s.max(l.saturating_add(1)));
-    // On a full disk the old one is worth more than nothing.
-    if let Err(e) = kernel::replace_private(file, format!("{number}\n").as_bytes()) {
+/// Generation of this start, by which peers order the records of this member. It grows with each start: the UTC time in
+/// seconds, or the last generation plus one if the clock was set back.
+fn next_generation(file: &Path, utc_s: u64) -> u64 {
+    let last: Option<u64> = kernel::read_private(file, GENERATION_BYTES_MAX).ok().and_then(|t| t.trim().parse().ok());
+    let generation = last.map_or(utc_s, |l| utc_s.max(l.saturating_add(1)));
+    // The write is atomic: on a full disk the old generation remains.
+    if let Err(e) = kernel::replace_private(file, format!("{generation}\n").as_bytes()) {
         tracing::warn!(
-            "the number of this start cannot be kept in {}; if the clock is set back before the next one, others hear that late: {e}",
+            "cannot write the start generation to {}; if the clock is set back before the next start, peers ignore this member's records for a while: {e}",
             file.display()
         );
     }
-    number
+    generation
 }
 
-/// What packets come and go by: a socket and a part of the device for each queue.
-struct Ends {
+/// Socket and device queue of each packet queue.
+struct QueueHandles {
     sockets: Vec<Arc<Datagrams>>,
     tuns: Vec<Arc<Tun>>,
 }
 
-/// Starts the two threads of each queue.
+/// Starts the receive thread and the transmit thread of each queue.
 fn start_queues(
     (settings, control): (&Settings, Arc<Counters>),
-    ends: &Ends,
-    published: &Arc<Published>,
-    (inputs, decapsulator): (&SyncSender<Input>, &Decapsulator),
+    handles: &QueueHandles,
+    (published, inputs, decapsulator): (&Arc<Published>, &SyncSender<Input>, &Decapsulator),
     threads: &mut Threads,
-) -> Result<Counted, OverlayError> {
-    let switches = Switches::new(settings.offload, ends.sockets.clone());
-    let mut counted = Counted { control, switches, ..Counted::default() };
+) -> Result<Statistics, OverlayError> {
+    let switches = OffloadSwitches::new(settings.offload, handles.sockets.clone());
+    let mut statistics = Statistics { control, switches, ..Statistics::default() };
     let secret = [random()?, random()?].map(u64::from_ne_bytes);
-    counted.gauges = ends.tuns.iter().map(|_| Arc::default()).collect();
-    let (to, resets): (Vec<_>, Vec<_>) = ends.tuns.iter().map(|_| sync_channel(RESETS)).unzip();
-    for ((queue, resets), (socket, tun)) in (0..).zip(resets).zip(ends.sockets.iter().zip(&ends.tuns)) {
-        let (counts_in, counts_out) = (Arc::default(), Arc::default());
-        let device = Device::new(ends.tuns.clone(), secret, &counted.switches);
-        let end = (queue, Arc::clone(socket), device);
+    statistics.gauges = handles.tuns.iter().map(|_| Arc::default()).collect();
+    let (senders, resets): (Vec<_>, Vec<_>) = handles.tuns.iter().map(|_| sync_channel(RESETS_MAX)).unzip();
+    for ((queue, resets), (socket, tun)) in (0..).zip(resets).zip(handles.sockets.iter().zip(&handles.tuns)) {
+        let (rx_counters, tx_counters) = (Arc::default(), Arc::default());
         let inputs = inputs.clone();
-        let tell = Box::new(move |event, place| inputs.try_send(Input::Network(event, place)).is_ok());
-        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), (tell, to.clone()), decapsulator.clone());
-        let end = (Queues { own: queue, all: counted.gauges.clone() }, Arc::clone(socket), Arc::clone(tun));
-        let outbound = Outbound::new(end, published, Arc::clone(&counts_out), resets, secret);
-        counted.queues.extend([counts_in, counts_out]);
-        let ending = Arc::clone(&threads.ending);
-        let what = "receiving datagrams from the network".to_owned();
-        threads.start(&format!("overlay-in-{queue}"), what, move || inbound.run(|| ending.is_due()))?;
-        let ending = Arc::clone(&threads.ending);
-        let what = format!("taking packets from the tunnel device {}", settings.device);
-        threads.start(&format!("overlay-out-{queue}"), what, move || outbound.run(|| ending.is_due()))?;
+        let setup = InboundSetup {
+            queue,
+            socket: Arc::clone(socket),
+            device: TunWriter::new(handles.tuns.clone(), secret, &statistics.switches),
+            counters: Arc::clone(&rx_counters),
+            events: Box::new(move |event, permit| inputs.try_send(Input::Network(event, permit)).is_ok()),
+            resets: senders.clone(),
+        };
+        let inbound = Inbound::new(setup, published, decapsulator.clone());
+        let ends = (Queues { own: queue, all: statistics.gauges.clone() }, Arc::clone(socket), Arc::clone(tun));
+        let outbound = Outbound::new(ends, published, Arc::clone(&tx_counters), resets, secret);
+        statistics.queues.extend([rx_counters, tx_counters]);
+        let shutdown = Arc::clone(&threads.shutdown);
+        let task = "receiving datagrams from the network".to_owned();
+        threads.start(&format!("overlay-in-{queue}"), task, move || inbound.run(|| shutdown.is_requested()))?;
+        let shutdown = Arc::clone(&threads.shutdown);
+        let task = format!("reading packets from the tunnel device {}", settings.device);
+        threads.start(&format!("overlay-out-{queue}"), task, move || outbound.run(|| shutdown.is_requested()))?;
     }
-    Ok(counted)
+    Ok(statistics)
 }
 
-/// Serves the status page, if the settings name an address for it.
-fn start_page(settings: &Settings, inputs: &SyncSender<Input>, threads: &mut Threads) -> Result<(), OverlayError> {
+/// Starts the status page if the settings have an address for it.
+fn start_status_page(
+    settings: &Settings,
+    inputs: &SyncSender<Input>,
+    threads: &mut Threads,
+) -> Result<(), OverlayError> {
     let Some(address) = settings.status else { return Ok(()) };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(OverlayError::io("starting the status page"))?;
     let page = runtime.block_on(http::bind(address))?;
-    let (asker, names) = (ControlClient(inputs.clone()), settings.status_names.clone());
-    let ending = Arc::clone(&threads.ending);
+    let (client, names) = (ControlClient(inputs.clone()), settings.status_names.clone());
+    let shutdown = Arc::clone(&threads.shutdown);
     threads.start("overlay-page", "serving the status page".to_owned(), move || {
         runtime.block_on(async {
             let ended = async {
-                while !ending.is_due() {
-                    tokio::time::sleep(PATIENCE).await;
+                while !shutdown.is_requested() {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             };
-            tokio::select! { () = ended => {}, () = http::serve(page, names, asker) => {} }
+            tokio::select! { () = ended => {}, () = http::serve(page, names, client) => {} }
         });
-        if ending.is_due() { Ok(()) } else { Err("it ended") }
+        if shutdown.is_requested() { Ok(()) } else { Err("the HTTP server ended") }
     })
 }
 
@@ -425,26 +435,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_much_waits_time_passes_in_between() {
-        let (sender, inputs) = sync_channel(EVENTS);
-        (0..EVENTS).for_each(|n| sender.send(n).unwrap());
-        let first = waiting(&inputs);
-        assert_eq!(first, Vec::from_iter(0..AT_ONCE));
-        let rest: Vec<usize> = (1..EVENTS / AT_ONCE).flat_map(|_| waiting(&inputs)).collect();
-        assert_eq!(rest, Vec::from_iter(AT_ONCE..EVENTS), "and nothing is lost");
+    fn inputs_are_handled_in_bounded_batches() {
+        let (sender, inputs) = sync_channel(INPUTS_MAX);
+        (0..INPUTS_MAX).for_each(|n| sender.send(n).unwrap());
+        let first = next_batch(&inputs);
+        assert_eq!(first, Vec::from_iter(0..INPUT_BATCH_MAX));
+        let rest: Vec<usize> = (1..INPUTS_MAX / INPUT_BATCH_MAX).flat_map(|_| next_batch(&inputs)).collect();
+        assert_eq!(rest, Vec::from_iter(INPUT_BATCH_MAX..INPUTS_MAX), "no input is lost");
     }
 
     #[test]
-    fn each_start_has_a_larger_number_whatever_the_clock_says() {
+    fn each_start_has_a_larger_generation_than_the_last_one() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("member.start");
-        assert_eq!(start_number(&file, 1000), 1000);
-        assert_eq!(start_number(&file, 10), 1001, "the clock was set back");
-        assert_eq!(start_number(&file, 1001), 1002, "twice within a second");
-        assert_eq!(start_number(&file, 2000), 2000);
+        assert_eq!(next_generation(&file, 1000), 1000);
+        assert_eq!(next_generation(&file, 10), 1001, "the clock was set back");
+        assert_eq!(next_generation(&file, 1001), 1002, "twice within a second");
+        assert_eq!(next_generation(&file, 2000), 2000);
         std::fs::write(&file, "no number").unwrap();
-        assert_eq!(start_number(&file, 3000), 3000);
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
-        assert_eq!(start_number(&directory.path().join("none/member.start"), 1), 1, "the member starts all the same");
+        assert_eq!(next_generation(&file, 3000), 3000);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file remains");
+        assert_eq!(
+            next_generation(&directory.path().join("none/member.start"), 1),
+            1,
+            "a failed write does not prevent the start"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! From one queue of the tunnel device to the network: one thread, no lock and no allocation per packet, but for those that are cut in fragments.
+//! The transmit thread of one queue: from the tunnel device to the UDP socket, without locks. Only fragmentation
+//! allocates memory per packet.
 
 #[cfg(test)]
 mod tests;
@@ -25,42 +26,44 @@ use crate::gauges::Queues;
 use crate::placement::Placement;
 use crate::table::{Published, Reader, Route, Table};
 
-/// How long to wait for packets before looking whether all shall end.
-const PATIENCE: Duration = Duration::from_millis(200);
-/// Packets that are taken before what is sealed goes out: a few hundred microseconds of work at most.
-const MOST_AT_ONCE: usize = 32;
-/// Parts of the flow table that are gone over after a wait of [`PATIENCE`]: a fifth of the largest and more.
-const TURNS_AT_REST: usize = 4;
-/// Packets in a row that the device could not hand over after which it is given up.
-const MOST_SPOILT: usize = 10_000;
-/// How often somebody whose segments are too large is told so, at most: the kernel remembers it for all connections to the destination.
-const HINT: Duration = Duration::from_millis(100);
-/// Who sends datagrams that are too large is told so: as often as the kernel's routers do for one destination a second (`icmp_ratelimit`), for a hundred of them (RFC 4443,
-/// section 2.4 f).
-const TOLD: Limit = Limit { per_second: 100.0, most: 50.0 };
-/// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
-/// less is known than there is, for a second or two.
-const SETTLED: Duration = Duration::from_secs(3);
+/// Longest wait for packets; bounds the delay of a shutdown.
+const POLL_TIMEOUT: Duration = Duration::from_millis(200);
+/// Maximum number of packets read from the device before a flush: some hundred microseconds of work.
+const READ_BATCH_MAX: usize = 32;
+/// Parts of the flow table maintained after a wait of [`POLL_TIMEOUT`]: at least a fifth of the largest table.
+const IDLE_TURNS: usize = 4;
+/// Number of consecutive failed reads after which the device is given up.
+const FAILED_READS_MAX: usize = 10_000;
+/// Minimum interval between path MTU notifications to TCP. The kernel applies one to all connections to the
+/// destination.
+const MTU_HINT_INTERVAL: Duration = Duration::from_millis(100);
+/// Rate limit of "packet too big" messages (RFC 4443, section 2.4 f): the kernel's default of one per second and
+/// destination (`icmp_ratelimit`), for 100 destinations.
+const TOO_BIG_LIMIT: Limit = Limit { per_second: 100.0, most: 50.0 };
+/// Time for which the MTU of a path must be stable before TCP gets it. The kernel caches the value for minutes, and
+/// path MTU discovery starts low and needs one or two seconds.
+const MTU_STABLE_AFTER: Duration = Duration::from_secs(3);
 
-/// What one thread needs to send packets.
+/// State of a transmit thread.
 pub(crate) struct Outbound {
     socket: Arc<Datagrams>,
     tun: Arc<Tun>,
     counters: Arc<Counters>,
-    /// Flows that their receivers have ended.
+    /// Flows that their receivers have reset.
     resets: Receiver<Flow>,
     reader: Reader,
     placement: Placement,
-    /// The largest packet on each path, and since when.
-    sizes: BTreeMap<Path, (usize, Instant)>,
+    /// MTU of each path, and the time of its last change.
+    mtus: BTreeMap<Path, (usize, Instant)>,
     batch: Batch,
-    hinted: Instant,
-    /// Senders that were told that their packets are too large.
-    told: Bucket,
+    mtu_hinted_at: Instant,
+    /// Rate limit of "packet too big" messages.
+    too_big_limit: Bucket,
 }
 
 impl Outbound {
-    /// `secret`: the same for all queues, so that a flow that comes by another queue takes the same route.
+    /// `secret`: key of the flow hash. It is the same for all queues, so that a flow keeps its route when the host
+    /// sends it through another queue.
     pub(crate) fn new(
         (queues, socket, tun): (Queues, Arc<Datagrams>, Arc<Tun>),
         published: &Arc<Published>,
@@ -75,78 +78,81 @@ impl Outbound {
             resets,
             reader: Reader::new(published),
             placement: Placement::new(queues, secret),
-            sizes: BTreeMap::new(),
-            batch: Batch::own(),
-            hinted: Instant::ZERO,
-            told: Bucket::new(Instant::ZERO),
+            mtus: BTreeMap::new(),
+            batch: Batch::blocking(),
+            mtu_hinted_at: Instant::ZERO,
+            too_big_limit: Bucket::new(Instant::ZERO),
         };
-        outbound.take_table();
+        outbound.update_table();
         outbound
     }
 
-    /// Until `ends` says so.
-    pub(crate) fn run(mut self, ends: impl Fn() -> bool) -> io::Result<()> {
+    /// Processes packets until `is_ending` returns true.
+    pub(crate) fn run(mut self, is_ending: impl Fn() -> bool) -> io::Result<()> {
         let mut buffer = vec![0; LARGEST_PACKET];
         let mut poller = Poller::new()?;
         let mut ready = Vec::new();
         poller.add(self.tun.as_fd(), 0)?;
-        // A copy of its own: counting references for each batch would have all threads write where each frame is looked up.
+        // A reference count per batch would have all threads write to one cache line; the copy changes only with the
+        // table.
         let mut table = Arc::clone(&self.reader.table);
-        while !ends() {
+        while !is_ending() {
             if self.reader.refresh() {
-                self.take_table();
+                self.update_table();
                 table = Arc::clone(&self.reader.table);
             }
-            let (mut taken, mut is_empty) = (0, false);
-            while taken < MOST_AT_ONCE && !is_empty {
+            let (mut count, mut is_empty) = (0, false);
+            while count < READ_BATCH_MAX && !is_empty {
                 match self.receive(&mut buffer)? {
                     Some(length) => self.send(&table, &mut buffer, length),
                     None => is_empty = true,
                 }
-                taken += usize::from(!is_empty);
+                count += usize::from(!is_empty);
             }
             self.batch.flush(&self.socket, &self.counters);
-            self.take_resets();
+            self.poll_resets();
             let now = kernel::now();
-            // Who waits for packets comes by more rarely than time is due to pass.
-            let turns = if taken == 0 { TURNS_AT_REST } else { 1 };
+            // An idle thread runs less often than flow table maintenance is due.
+            let turns = if count == 0 { IDLE_TURNS } else { 1 };
             self.placement.maintain(now, turns, &table);
             if is_empty {
                 ready.clear();
-                poller.wait(Some(PATIENCE), &mut ready)?;
+                poller.wait(Some(POLL_TIMEOUT), &mut ready)?;
             }
         }
         Ok(())
     }
 
-    fn take_resets(&mut self) {
+    fn poll_resets(&mut self) {
         while let Ok(flow) = self.resets.try_recv() {
-            self.placement.end(&flow);
+            self.placement.end_flow(&flow);
         }
     }
 
-    /// The next packet of the device. One that the kernel cannot hand over it has dropped (`EINVAL`: a super-packet of a kind that the device knows nothing of).
+    /// Reads the next packet of the device. With `EINVAL` the kernel has dropped the packet: a super-packet of a type
+    /// unknown to the device.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        for _ in 0..MOST_SPOILT {
+        for _ in 0..FAILED_READS_MAX {
             match self.tun.receive(buffer) {
                 Err(e) if e.kind() == io::ErrorKind::InvalidInput => bump(&self.counters.tun_errors),
                 done => return done,
             }
         }
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "the device hands over nothing that can be read"))
+        let what = format!("{FAILED_READS_MAX} consecutive reads from the tunnel device failed");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
     }
 
-    /// Takes the paths of the present table.
-    fn take_table(&mut self) {
+    /// Adopts the routes of the current table.
+    fn update_table(&mut self) {
         let table = &self.reader.table;
-        self.placement.take_table(table);
+        self.placement.update_table(table);
         let now = kernel::now();
         let routes = table.peers.iter().flat_map(|p| &p.routes);
-        let same = |path: &Path, most: usize| self.sizes.get(path).filter(|(before, _)| *before == most).copied();
-        self.sizes = routes.map(|w| (w.path, same(&w.path, w.most).unwrap_or((w.most, now)))).collect();
+        let unchanged = |path: &Path, mtu: usize| self.mtus.get(path).filter(|(before, _)| *before == mtu).copied();
+        self.mtus = routes.map(|r| (r.path, unchanged(&r.path, r.mtu).unwrap_or((r.mtu, now)))).collect();
     }
 
-    /// One packet or super-packet: `length` bytes of `buffer`.
+    /// Sends a packet or super-packet in the first `length` bytes of `buffer`.
     fn send(&mut self, table: &Table, buffer: &mut [u8], length: usize) {
         let Some((vnet, ip)) = buffer.get_mut(..length).and_then(|b| b.split_at_mut_checked(VNET_HEADER)) else {
             return;
@@ -157,20 +163,22 @@ impl Outbound {
         add(&self.counters.bytes_in, bytes as u64);
         let Some(flow) = Flow::of(ip) else { return bump(&self.counters.malformed) };
         let sent = (bytes, packet::is_last(ip));
-        let Some(((peer, route), class)) = self.placement.place(table, &flow, sent, &self.counters) else { return };
+        let Some(((peer, route), class)) = self.placement.select_route(table, &flow, sent, &self.counters) else {
+            return;
+        };
         let Some(route) = table.peers.get(peer).and_then(|p| p.routes.get(route)) else {
             return bump(&self.counters.no_route);
         };
-        clamp_mss(ip, route.most, checksum != Checksum::Whole);
-        let line = route.line(table.own, self.placement.queue());
+        clamp_mss(ip, route.mtu, checksum != Checksum::Whole);
+        let sealer = route.sealer(table.own, self.placement.queue());
         let traffic_class = packet::traffic_class(ip).unwrap_or(0);
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
-        if !packet.cut_to(route.most) {
-            return self.send_fragments((&line, route.most), &packet, class, traffic_class);
+        if !packet.cut_to(route.mtu) {
+            return self.send_fragments((&sealer, route.mtu), &packet, class, traffic_class);
         }
-        if longest as usize > route.most {
-            self.hint(packet.frame(), route);
+        if longest as usize > route.mtu {
+            self.hint_mtu(packet.frame(), route);
         }
         let count = packet.segments().count;
         let whole = [packet.frame(), &[]];
@@ -178,20 +186,21 @@ impl Outbound {
         for segment in 0..count {
             let cut = if count > 1 { Cut::new(&packet, segment, 1) } else { None };
             if count > 1 && cut.is_none() {
-                // Headers that contradict each other.
+                // The headers are inconsistent.
                 return bump(&self.counters.malformed);
             }
             let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
-            // Those of segments are, whatever the super-packet's was.
+            // A segment cut from a super-packet has a partial checksum.
             let checksum = if cut.is_some() && checksum == Checksum::Whole { Checksum::Partial } else { checksum };
-            self.seal(&line, parts, (checksum, class), traffic_class, now);
+            self.seal(&sealer, parts, (checksum, class), traffic_class, now);
         }
     }
 
-    /// Sends packets larger than the route's MTU that are not TCP segments: in fragments, where the packet allows that.
+    /// Sends packets larger than the route's MTU that are not TCP segments. They are fragmented if their headers allow
+    /// it, else dropped.
     fn send_fragments(
         &mut self,
-        (line, most): (&FrameSealer<'_>, usize),
+        (sealer, mtu): (&FrameSealer<'_>, usize),
         packet: &Packet<&[u8]>,
         class: u8,
         traffic_class: u8,
@@ -200,68 +209,70 @@ impl Outbound {
         let whole = (0..packet.segments().count).filter_map(|segment| packet.on_wire(segment));
         let mut is_too_large = false;
         for ip in whole {
-            if ip.len() <= most {
-                self.seal(line, [&ip, &[]], (Checksum::Whole, class), traffic_class, now);
+            if ip.len() <= mtu {
+                self.seal(sealer, [&ip, &[]], (Checksum::Whole, class), traffic_class, now);
                 continue;
             }
-            let Some(fragments) = Fragments::new(&ip, most) else {
+            let Some(fragments) = Fragments::new(&ip, mtu) else {
                 bump(&self.counters.too_large);
                 is_too_large = true;
                 continue;
             };
             for fragment in fragments {
-                self.seal(line, fragment.parts(), (Checksum::Whole, class), traffic_class, now);
+                self.seal(sealer, fragment.parts(), (Checksum::Whole, class), traffic_class, now);
             }
         }
-        if is_too_large && self.told.takes(kernel::now(), TOLD, 1.0) {
-            self.tell_size(packet.frame(), most);
+        if is_too_large && self.too_big_limit.takes(kernel::now(), TOO_BIG_LIMIT, 1.0) {
+            self.send_too_big(packet.frame(), mtu);
         }
     }
 
-    /// Tells TCP the MTU of the route if its segments are larger: each such segment is cut in two, and is lost with either part.
-    fn hint(&mut self, ip: &[u8], route: &Route) {
+    /// Sends the MTU of the route to a TCP sender with larger segments. Such a segment is cut in two, which doubles its
+    /// loss probability.
+    fn hint_mtu(&mut self, ip: &[u8], route: &Route) {
         let now = kernel::now();
-        let has_settled = self.sizes.get(&route.path).is_some_and(|(_, since)| now.saturating_since(*since) >= SETTLED);
-        if has_settled && now.saturating_since(self.hinted) >= HINT {
-            self.hinted = now;
-            self.tell_size(ip, route.most);
+        let since = self.mtus.get(&route.path).map(|(_, since)| *since);
+        let is_stable = since.is_some_and(|since| now.saturating_since(since) >= MTU_STABLE_AFTER);
+        if is_stable && now.saturating_since(self.mtu_hinted_at) >= MTU_HINT_INTERVAL {
+            self.mtu_hinted_at = now;
+            self.send_too_big(ip, route.mtu);
         }
     }
 
-    /// Tells this host the MTU of a packet's route, if the packet asks for that.
-    fn tell_size(&self, ip: &[u8], most: usize) {
-        let Some(answer) = packet::too_big(ip, most) else { return };
+    /// Sends an ICMP "packet too big" message for a packet to this host, if the packet forbids fragmentation.
+    fn send_too_big(&self, ip: &[u8], mtu: usize) {
+        let Some(message) = packet::too_big(ip, mtu) else { return };
         let vnet = [0; VNET_HEADER];
-        if self.tun.send(&[IoSlice::new(&vnet), IoSlice::new(&answer)]).is_err() {
+        if self.tun.send(&[IoSlice::new(&vnet), IoSlice::new(&message)]).is_err() {
             bump(&self.counters.tun_errors);
         }
     }
 
-    /// Seals one packet into the batch.
+    /// Seals a packet into the batch. `parts`: its headers and payload.
     fn seal(
         &mut self,
-        line: &FrameSealer<'_>,
+        sealer: &FrameSealer<'_>,
         parts: [&[u8]; 2],
         (checksum, class): (Checksum, u8),
         traffic_class: u8,
         now: u32,
     ) {
-        let (head, tail) = (head(&line.path), tail(&line.path));
+        let (head, tail) = (head(&sealer.path), tail(&sealer.path));
         let [a, b] = parts;
         let length = head + a.len() + b.len() + tail;
-        let room = self.batch.room(line.to, length, traffic_class, &self.socket, &self.counters);
+        let room = self.batch.reserve(sealer.to, length, traffic_class, &self.socket, &self.counters);
         let Some((_, rest)) = room.split_at_mut_checked(head) else { return };
         rest[..a.len()].copy_from_slice(a);
         rest[a.len()..a.len() + b.len()].copy_from_slice(b);
         if let Checksum::Elsewhere { start, field } = checksum {
-            // The frame has no room to say where.
+            // A frame has no field for the checksum position.
             complete_checksum(&mut rest[..a.len() + b.len()], start, field);
         }
         let partial = checksum == Checksum::Partial;
-        if line.seal(room, Content::Packet { partial }, class, now).is_some() {
+        if sealer.seal(room, Content::Packet { partial }, class, now).is_some() {
             bump(&self.counters.frames_sealed);
         } else {
-            self.batch.take_back();
+            self.batch.cancel_last();
             bump(&self.counters.no_route);
         }
     }

@@ -1,29 +1,30 @@
-//! Places in the queue of the controlling thread, or of memory: each of those who can fill it has so many, and what nobody has a place for is dropped.
+//! Permits for a shared queue or for memory. Each source has a limited number, so that one source cannot displace the
+//! others; input without a permit is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So many places. Copies share them.
+/// A counting semaphore. Clones share its permits.
 #[derive(Debug, Clone)]
 pub(crate) struct QueuePermits {
-    taken: Arc<AtomicUsize>,
-    most: usize,
+    in_use: Arc<AtomicUsize>,
+    max: usize,
 }
 
-/// One of them, until it is dropped: kept until what came has been handled.
+/// A permit, held until its input has been handled; dropping it returns it.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<AtomicUsize>);
 
 impl QueuePermits {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { taken: Arc::default(), most }
+    pub(crate) fn new(max: usize) -> Self {
+        Self { in_use: Arc::default(), max }
     }
 
-    /// `None`: all are taken.
-    pub(crate) fn take(&self) -> Option<Permit> {
-        let one_more = |taken| (taken < self.most).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        Some(Permit(Arc::clone(&self.taken)))
+    /// Acquires a permit; `None`: all are in use.
+    pub(crate) fn try_acquire(&self) -> Option<Permit> {
+        let increment = |in_use| (in_use < self.max).then_some(in_use + 1);
+        self.in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, increment).ok()?;
+        Some(Permit(Arc::clone(&self.in_use)))
     }
 }
 
@@ -33,26 +34,28 @@ impl Drop for Permit {
     }
 }
 
-/// Those of one member.
+/// Permits of one peer.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerPermits {
-    /// For what it says: reports ten times a second, pieces of gossip, answers.
+    /// For messages: ten reports per second, gossip and replies.
     pub(crate) messages: QueuePermits,
-    /// For the packets of a train, which come at once.
+    /// For the packets of a train, which arrive back to back.
     pub(crate) packets: QueuePermits,
-    /// For the ways that its frames come by: relays have a say in these, and shall not keep what it says itself out.
+    /// For changes of the path that frames arrive over. Relays can cause these, so they must not displace the peer's
+    /// own messages.
     pub(crate) paths: QueuePermits,
-    /// For windows against replays, 16 KiB each: see [`WINDOWS`].
+    /// For replay windows of 16 KiB each: see [`WINDOWS_MAX`].
     pub(crate) windows: QueuePermits,
 }
 
-/// Windows of all sessions with a member, most: 8 MiB. Its sixteen queues with fourteen ways each, in one session and in its successor, have 512 of them (with what it passes on
-/// and says itself, some more: ways that are not in use make room); a usual member, of two queues and two ways, some 20.
-pub(crate) const WINDOWS: usize = 512;
+/// Maximum number of replay windows of all sessions with a peer: 8 MiB. A peer with 16 queues and 14 paths needs about
+/// 512 for a session and its successor, and a few more for forwarded and control frames, for which unused paths leave
+/// room. A typical peer with two queues and two paths needs about 20.
+pub(crate) const WINDOWS_MAX: usize = 512;
 
 impl Default for PeerPermits {
     fn default() -> Self {
-        let windows = QueuePermits::new(WINDOWS);
+        let windows = QueuePermits::new(WINDOWS_MAX);
         Self { messages: QueuePermits::new(64), packets: QueuePermits::new(320), paths: QueuePermits::new(16), windows }
     }
 }
@@ -62,12 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_free_again_when_it_has_been_dropped() {
+    fn a_dropped_permit_can_be_acquired_again() {
         let permits = QueuePermits::new(2);
         let copy = permits.clone();
-        let (first, second) = (permits.take(), copy.take());
-        assert!(first.is_some() && second.is_some() && permits.take().is_none());
+        let (first, second) = (permits.try_acquire(), copy.try_acquire());
+        assert!(first.is_some() && second.is_some() && permits.try_acquire().is_none());
         drop(first);
-        assert!(permits.take().is_some());
+        assert!(permits.try_acquire().is_some());
     }
 }

@@ -18,23 +18,23 @@ const COUNT_INTERVAL: Duration = Duration::from_millis(300);
 /// Gain in the share of an elephant flow that justifies its move to another path.
 const REBALANCE_MARGIN: f64 = 0.5;
 
-/// A path in the table: index of the peer, and of its path.
-pub(crate) type Permit = (usize, usize);
+/// A route in the forwarding table: index of the peer, and of the route of that peer.
+pub(crate) type RouteIndex = (usize, usize);
 
 /// The flows of one queue and their paths.
 pub(crate) struct Placement {
     flows: flows::Table,
     /// Routing entry of each path in the flow table.
     routes: BTreeMap<Path, RouteId>,
-    /// Place of each routing entry in the present table, by its index.
-    permits: Vec<Option<Permit>>,
+    /// Position of each routing entry in the current forwarding table, by the index of the entry.
+    route_indices: Vec<Option<RouteIndex>>,
     /// Owner of each subnet, longest prefix first.
     owners: Vec<(IpNet, Member)>,
     secret: [u64; 2],
     queues: Queues,
-    /// The last turn in which elephant flows were moved.
+    /// Last turn in which elephant flows were rebalanced.
     turn: u64,
-    counted: Instant,
+    counted_at: Instant,
 }
 
 fn key(flow: &Flow) -> FlowKey {
@@ -43,17 +43,18 @@ fn key(flow: &Flow) -> FlowKey {
 }
 
 impl Placement {
-    /// `secret`: the same for all queues of a member, so that a flow that comes by another queue takes the same path.
+    /// `secret`: key of the flow hash. It is the same for all queues, so that a flow keeps its path when the host sends
+    /// it through another queue.
     pub(crate) fn new(queues: Queues, secret: [u64; 2]) -> Self {
         Self {
             flows: flows::Table::new(flows::Settings::default()),
             routes: BTreeMap::new(),
-            permits: Vec::new(),
+            route_indices: Vec::new(),
             owners: Vec::new(),
             secret,
             queues,
             turn: 0,
-            counted: Instant::ZERO,
+            counted_at: Instant::ZERO,
         }
     }
 
@@ -62,10 +63,9 @@ impl Placement {
         self.queues.own
     }
 
-    /// Makes the flow table point to the paths of a new table. Flows of a path that is gone take the best path to their
-    /// destination.
-    pub(crate) fn take_table(&mut self, table: &Table) {
-        let mut present: BTreeMap<Path, Permit> = BTreeMap::new();
+    /// Adopts the paths of a new forwarding table. Flows of a removed path move to the best path to their destination.
+    pub(crate) fn update_table(&mut self, table: &Table) {
+        let mut present: BTreeMap<Path, RouteIndex> = BTreeMap::new();
         for (peer, p) in table.peers.iter().enumerate() {
             present.extend(p.routes.iter().enumerate().map(|(route, w)| (w.path, (peer, route))));
         }
@@ -76,57 +76,58 @@ impl Placement {
                 self.routes.insert(*path, id);
             }
         }
-        let heir = |path: &Path| {
+        let replacement = |path: &Path| {
             let best = table.peer(path.destination())?.routes.first()?;
             self.routes.get(&best.path).copied()
         };
-        let gone = self.routes.iter().filter(|(path, _)| !present.contains_key(path));
-        let gone = Vec::from_iter(gone.map(|(path, id)| (*id, heir(path))));
-        self.flows.remove_routes(&gone);
+        let removed = self.routes.iter().filter(|(path, _)| !present.contains_key(path));
+        let removed = Vec::from_iter(removed.map(|(path, id)| (*id, replacement(path))));
+        self.flows.remove_routes(&removed);
         self.routes.retain(|path, _| present.contains_key(path));
-        self.take_owners(table.owners());
+        self.update_owners(table.owners());
         let end = self.routes.values().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.permits = vec![None; end];
+        self.route_indices = vec![None; end];
         for (path, id) in &self.routes {
-            if let Some(place) = self.permits.get_mut(id.index()) {
-                *place = present.get(path).copied();
+            if let Some(index) = self.route_indices.get_mut(id.index()) {
+                *index = present.get(path).copied();
             }
         }
     }
 
-    /// Forgets flows whose destination belongs to another member now. Only those in subnets that came or went can be such.
-    fn take_owners(&mut self, owners: Vec<(IpNet, Member)>) {
+    /// Removes flows whose destination now belongs to another member. Only subnets that were added or removed can
+    /// affect flows.
+    fn update_owners(&mut self, owners: Vec<(IpNet, Member)>) {
         if owners == self.owners {
             return;
         }
         let (before, after): (BTreeSet<_>, BTreeSet<_>) = (self.owners.iter().collect(), owners.iter().collect());
-        let differ: Vec<IpNet> = before.symmetric_difference(&after).map(|(net, _)| *net).collect();
+        let changed: Vec<IpNet> = before.symmetric_difference(&after).map(|(net, _)| *net).collect();
         let owner = |ip| owners.iter().find(|(net, _): &&(IpNet, Member)| net.contains(&ip)).map(|(_, m)| *m);
         self.flows.retain(|key, path| {
             let to = key.destination();
-            !differ.iter().any(|net| net.contains(&to)) || owner(to) == Some(path.destination())
+            !changed.iter().any(|net| net.contains(&to)) || owner(to) == Some(path.destination())
         });
         self.owners = owners;
     }
 
-    /// Place and class of a flow of which `bytes` are sent; `is_last`: the flow ends with them. `None`, counted: no member
-    /// has the destination, or no path leads there.
-    pub(crate) fn place(
+    /// Route and class of a flow for a packet of `bytes`; `is_last`: the packet ends the flow. `None`, counted: no
+    /// member serves the destination, or no route leads there.
+    pub(crate) fn select_route(
         &mut self,
         table: &Table,
         flow: &Flow,
         (bytes, is_last): (usize, bool),
         counters: &Counters,
-    ) -> Option<(Permit, u8)> {
+    ) -> Option<(RouteIndex, u8)> {
         let key = key(flow);
         let hash = key.hash(self.secret);
         let bytes = Bytes::new(bytes as u64);
         if let Some(found) = self.flows.lookup(hash, &key, bytes) {
             let class = if found.is_elephant { CLASS_ELEPHANT } else { CLASS_MOUSE };
             if is_last {
-                self.end_flow(hash, &key);
+                self.mark_ended(hash, &key);
             }
-            return Some((self.place_of(found.route, counters)?, class));
+            return Some((self.index_of(found.route, counters)?, class));
         }
         let Some(peer) = table.owner(flow.destination) else {
             bump(&counters.no_member);
@@ -138,52 +139,52 @@ impl Placement {
             return None;
         };
         self.flows.assign(hash, key, bytes, id);
-        Some((self.place_of(id, counters)?, CLASS_MOUSE))
+        Some((self.index_of(id, counters)?, CLASS_MOUSE))
     }
 
-    fn place_of(&self, route: RouteId, counters: &Counters) -> Option<Permit> {
-        let place = self.permits.get(route.index()).copied().flatten();
-        if place.is_none() {
+    fn index_of(&self, route: RouteId, counters: &Counters) -> Option<RouteIndex> {
+        let index = self.route_indices.get(route.index()).copied().flatten();
+        if index.is_none() {
             bump(&counters.no_route);
         }
-        place
+        index
     }
 
-    /// The receiver of a flow has ended it.
-    pub(crate) fn end(&mut self, flow: &Flow) {
+    /// Ends a flow that its receiver has reset.
+    pub(crate) fn end_flow(&mut self, flow: &Flow) {
         let key = key(flow);
-        self.end_flow(key.hash(self.secret), &key);
+        self.mark_ended(key.hash(self.secret), &key);
     }
 
-    fn end_flow(&mut self, hash: u64, key: &FlowKey) {
+    fn mark_ended(&mut self, hash: u64, key: &FlowKey) {
         if self.flows.end(hash, key) {
-            // The total of an elephant flow is known now, and is published at once.
-            self.counted = Instant::ZERO;
+            // The end of an elephant flow changes the counts; they are published at once.
+            self.counted_at = Instant::ZERO;
         }
     }
 
-    /// Removes flows that have ended, in `turns` parts of the flow table; counts flows and moves elephant flows, each at
-    /// its interval.
+    /// Expires flows in `turns` parts of the flow table; counts flows and rebalances elephant flows, each at its
+    /// interval.
     pub(crate) fn maintain(&mut self, now: Instant, turns: usize, table: &Table) {
         (0..turns).for_each(|_| self.flows.maintain(now));
         self.count(now);
         self.rebalance(now, table);
     }
 
-    /// Flows on each path.
+    /// Active flows on each path.
     pub(crate) fn active(&self) -> BTreeMap<Path, Active> {
         self.routes.iter().map(|(path, id)| (*path, self.flows.active(*id))).collect()
     }
 
     fn count(&mut self, now: Instant) {
-        if now.saturating_since(self.counted) < COUNT_INTERVAL {
+        if now.saturating_since(self.counted_at) < COUNT_INTERVAL {
             return;
         }
-        self.counted = now;
-        self.queues.tell(self.flows.unremembered(), self.active().into_iter().collect());
+        self.counted_at = now;
+        self.queues.publish(self.flows.unremembered(), self.active().into_iter().collect());
     }
 
-    /// Moves single elephant flows to paths on which their share is larger.
+    /// Moves elephant flows to paths on which their share is larger, in the turn of this queue.
     pub(crate) fn rebalance(&mut self, now: Instant, table: &Table) {
         let Some(turn) = self.queues.turn(now).filter(|turn| *turn != self.turn) else { return };
         self.turn = turn;
@@ -201,8 +202,8 @@ impl Placement {
         };
         let destinations: Vec<Vec<Share>> = routes.iter().map(|w| w.iter().filter_map(share).collect()).collect();
         if self.flows.rebalance(&destinations, REBALANCE_MARGIN) > 0 {
-            // The next queue decides with the new counts.
-            self.counted = Instant::ZERO;
+            // The next queue must see the new counts.
+            self.counted_at = Instant::ZERO;
             self.count(now);
         }
     }

@@ -1,4 +1,4 @@
-//! A member without sockets, device and threads, for a simulator.
+//! A member as a state machine without sockets, device and threads, for a simulator.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use crate::session::Cipher;
 use crate::settings::Settings;
 use crate::table::Table;
 
-/// Time of day at the start of a simulation: certificates end by it.
-const UTC_S: u64 = 1_800_000_000;
+/// UTC time at the start of a simulation in seconds, by which certificates expire.
+const START_UTC_S: u64 = 1_800_000_000;
 
 /// An action of a simulated member.
 #[derive(Debug)]
@@ -62,14 +62,14 @@ impl SimulatedMember {
     /// Starts a member. Equal settings, seeds and inputs give equal actions.
     ///
     /// # Errors
-    /// The route control does not take the settings.
+    /// The route control rejects the settings.
     pub fn new(settings: Settings, seed: [u8; 32], now: Instant) -> Result<Self, crate::OverlayError> {
         let keys = MacKeys::of(&settings.identity.public());
         let relay_rate = settings.relay_rate;
         let mut secrets = Secrets::new(seed);
-        let start = Start { seed: secrets.bytes(), cipher: Cipher::Aes256Gcm, generation: 1, utc_s: UTC_S };
-        let refused = || crate::OverlayError::Refused("the route control does not take these settings".to_owned());
-        let core = Core::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(refused)?;
+        let start = Start { seed: secrets.bytes(), cipher: Cipher::Aes256Gcm, generation: 1, utc_s: START_UTC_S };
+        let invalid = || crate::OverlayError::Refused("the route control rejects these settings".to_owned());
+        let core = Core::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(invalid)?;
         let gauges = [Arc::<Gauges>::default()];
         let mut member = Self {
             decapsulator: Decapsulator::new(keys, core.pending_handshakes(), relay_rate),
@@ -95,7 +95,7 @@ impl SimulatedMember {
         self.actions.pop_front()
     }
 
-    /// Time has passed.
+    /// Runs the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.flows_at <= now {
             self.flows_at = now + FLOWS_INTERVAL;
@@ -109,19 +109,19 @@ impl SimulatedMember {
         self.process_outputs();
     }
 
-    /// A datagram arrives from an address.
+    /// Handles a datagram from an address.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, mut datagram: Vec<u8>) {
-        let arrival = Arrival { came: now, from, traffic_class: 0 };
+        let arrival = Arrival { received_at: now, from, traffic_class: 0 };
         let mut events = Vec::new();
-        let mut tell = |event, _| {
+        let mut emit = |event, _| {
             events.push(event);
             true
         };
-        let taken = self.decapsulator.take(&self.table, &mut datagram, arrival, &self.counters, &mut tell);
+        let verdict = self.decapsulator.handle_datagram(&self.table, &mut datagram, arrival, &self.counters, &mut emit);
         for event in events {
             self.core.handle_network(now, event);
         }
-        match taken {
+        match verdict {
             Verdict::Nothing => {}
             Verdict::Packet { begin, end, .. } => {
                 datagram.truncate(end);
@@ -139,30 +139,30 @@ impl SimulatedMember {
         self.process_outputs();
     }
 
-    /// The host sends an IP packet; it is dropped where no path leads to its destination.
+    /// Handles an IP packet of the host. Without a route to its destination it is dropped.
     pub fn handle_packet(&mut self, now: Instant, ip: &[u8]) {
         let Some(flow) = Flow::of(ip) else { return };
         let sent = (ip.len(), packet::is_last(ip));
-        let Some(((peer, route), class)) = self.placement.place(&self.table, &flow, sent, &self.counters) else {
+        let Some(((peer, route), class)) = self.placement.select_route(&self.table, &flow, sent, &self.counters) else {
             return;
         };
         let Some(route) = self.table.peers.get(peer).and_then(|p| p.routes.get(route)) else { return };
-        let line = route.line(self.table.own, self.placement.queue());
+        let sealer = route.sealer(self.table.own, self.placement.queue());
         let mut datagram = [&vec![0; head(&route.path)], ip, &vec![0; tail(&route.path)]].concat();
-        if line.seal(&mut datagram, Content::Packet { partial: false }, class, micros(now)).is_some() {
-            self.actions.push_back(Action::Send { to: line.to, datagram });
+        if sealer.seal(&mut datagram, Content::Packet { partial: false }, class, micros(now)).is_some() {
+            self.actions.push_back(Action::Send { to: sealer.to, datagram });
         }
     }
 
-    /// Whether each of the other members can be reached.
+    /// Whether a route to each peer exists.
     pub fn is_ready(&self) -> bool {
         self.table.peers.iter().all(|peer| !peer.routes.is_empty())
     }
 
-    /// Takes the outputs of the mesh.
+    /// Converts the outputs of the core to actions.
     fn process_outputs(&mut self) {
         if let Some(table) = self.core.table() {
-            self.placement.take_table(&table);
+            self.placement.update_table(&table);
             self.table = Arc::new(table);
         }
         while let Some(output) = self.core.poll_output() {

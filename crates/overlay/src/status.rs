@@ -1,4 +1,4 @@
-//! What a running member tells about itself.
+//! Status, routes, flows, explanations and events of a running member, as JSON.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,72 +17,71 @@ use crate::counters::{Counters, Counts, add, bump};
 use crate::event_text;
 use crate::gauges::{Gauges, active};
 use crate::host_routes::HostState;
-use crate::offload::Switches;
+use crate::offload::OffloadSwitches;
 use crate::settings::{Settings, shown_address};
 
-/// Rates of what was judged.
-const JUDGED: [&str; 2] = ["predicted_bps", "utility_bps"];
-/// Events that are kept for who asks later.
-const KEPT: usize = 1000;
+/// Rates in the evaluation of a path.
+const EVALUATION_RATES: [&str; 2] = ["predicted_bps", "utility_bps"];
+/// Number of events that are kept for later requests.
+const EVENTS_MAX: usize = 1000;
 
-/// What can be asked.
+/// A request to a running member.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Question {
-    /// Members, links, counters.
+    /// Members, links and counters.
     Status,
-    /// Ways in use to each member.
+    /// Routes to each member.
     Routes,
-    /// How many flows there are, and on which paths.
+    /// Number of flows, in total and on each path.
     Flows,
-    /// Why packets to a destination go as they go.
+    /// Explanation of the route to a destination.
     Why {
         /// Name or number of a member, or an address.
         destination: String,
     },
-    /// The last events.
+    /// The latest events.
     Events,
-    /// Take members and certificate from the settings again.
+    /// Reload members and certificate from the settings.
     Reload,
-    /// End.
+    /// Shut down.
     Down,
 }
 
-/// Where the threads count.
+/// Counters and gauges of all threads.
 #[derive(Default)]
-pub(crate) struct Counted {
-    /// The controlling one and the gossip.
+pub(crate) struct Statistics {
+    /// Counters of the controlling thread and of gossip.
     pub(crate) control: Arc<Counters>,
-    /// Those of the queues.
+    /// Counters of the packet threads.
     pub(crate) queues: Vec<Arc<Counters>>,
-    /// Of each queue.
+    /// Flow counts of each transmit queue.
     pub(crate) gauges: Vec<Arc<Gauges>>,
-    pub(crate) switches: Switches,
+    pub(crate) switches: OffloadSwitches,
 }
 
-impl Counted {
+impl Statistics {
     fn counts(&self) -> Counts {
         self.queues.iter().fold(self.control.counts(), |sum, c| sum + c.counts())
     }
 }
 
-/// What people may know.
+/// Builds the replies of a member.
 pub(crate) struct Status {
     settings: Arc<Settings>,
-    counters: Counted,
-    since: Instant,
-    /// UTC at `since`, seconds.
-    began: (u64, u32),
+    statistics: Statistics,
+    started_at: Instant,
+    /// UTC time of the start in seconds.
+    started_utc_s: u64,
     events: VecDeque<Value>,
-    /// Datagrams that were too large, when that was last looked at.
+    /// Counter of oversize datagrams at the last check.
     oversize: u64,
-    /// What this host has of the overlay.
     host: HostState,
-    /// By which rates are predicted.
+    /// Policy of the route control, which predicts the rates.
     policy: Policy,
 }
 
-/// Whether an operator has to act, or packets are lost until the event is over.
+/// Whether an event requires an action of the operator, or packets are lost until it is over.
 fn is_warning(event: &Event) -> bool {
     match event {
         Event::PeerRejected { .. } | Event::Unresolved { .. } | Event::CertificateEnds { .. } => true,
@@ -96,7 +95,7 @@ fn is_warning(event: &Event) -> bool {
     }
 }
 
-/// Sets these keys to nothing, where they are there.
+/// Sets these keys to null, if present.
 fn hide(value: &mut Value, keys: &[&str]) {
     for key in keys {
         value.get_mut(*key).into_iter().for_each(|value| *value = Value::Null);
@@ -104,53 +103,61 @@ fn hide(value: &mut Value, keys: &[&str]) {
 }
 
 impl Status {
-    pub(crate) fn new(settings: Arc<Settings>, counters: Counted, now: Instant) -> Self {
-        let (began, events) = (kernel::utc_seconds(), VecDeque::new());
+    pub(crate) fn new(settings: Arc<Settings>, statistics: Statistics, now: Instant) -> Self {
         let policy = core::policy(&settings);
-        Self { settings, counters, since: now, began, events, oversize: 0, host: HostState::default(), policy }
+        Self {
+            settings,
+            statistics,
+            started_at: now,
+            started_utc_s: kernel::utc_seconds().0,
+            events: VecDeque::new(),
+            oversize: 0,
+            host: HostState::default(),
+            policy,
+        }
     }
 
-    /// Takes what this host has of the overlay now.
+    /// Stores the state of the overlay's device, addresses and routes.
     pub(crate) fn set_host(&mut self, state: HostState) {
         self.host = state;
     }
 
-    /// Counts addresses and routes that were added again.
+    /// Counts restored addresses and routes.
     pub(crate) fn count_restored(&self, restored: u64) {
-        add(&self.counters.control.routes_restored, restored);
+        add(&self.statistics.control.routes_restored, restored);
     }
 
-    /// Counts what the network did with a datagram of the controlling thread.
+    /// Counts a transmit error of the controlling thread.
     pub(crate) fn count_sent(&self, sent: io::Result<usize>) {
         if sent.is_err() {
-            bump(&self.counters.control.tx_errors);
+            bump(&self.statistics.control.tx_errors);
         }
     }
 
-    /// Counts a time that this member did nothing.
+    /// Counts a stall of the controlling thread.
     pub(crate) fn count_stall(&self) {
-        bump(&self.counters.control.stalls);
+        bump(&self.statistics.control.stalls);
     }
 
-    /// Whether this host refused datagrams as too large since the last time.
+    /// Whether this host has rejected datagrams as too large since the last call.
     pub(crate) fn has_oversize(&mut self) -> bool {
-        let now = self.counters.counts().oversize;
+        let now = self.statistics.counts().oversize;
         std::mem::replace(&mut self.oversize, now) != now
     }
 
-    /// Elephants on each path, as of the last count.
+    /// Elephant flows on each path at the last count.
     pub(crate) fn elephants(&self) -> Vec<(Path, u32)> {
-        active(&self.counters.gauges).into_iter().map(|(path, active)| (path, active.elephants)).collect()
+        active(&self.statistics.gauges).into_iter().map(|(path, active)| (path, active.elephants)).collect()
     }
 
-    /// Keeps an event; gives its line.
+    /// Stores and logs an event; returns its line for the event log.
     pub(crate) fn note(&mut self, event: &Event) -> String {
         let mut value = serde_json::to_value(event).unwrap_or_default();
         let (seconds, nanos) = kernel::utc_seconds();
         if let Some(object) = value.as_object_mut() {
             object.insert("utc_s".to_owned(), json!(seconds as f64 + f64::from(nanos) / 1e9));
             if let Event::Route(decision) = event {
-                // Beside the numbers.
+                // Names supplement the member numbers of the decision.
                 object.insert("name".to_owned(), json!(self.settings.name_of(decision.destination)));
                 for (key, path) in [("from_relays", decision.from), ("to_relays", decision.to)] {
                     object.insert(key.to_owned(), json!(path.map(|path| self.relays(&path))));
@@ -168,29 +175,29 @@ impl Status {
             object.insert("text".to_owned(), json!(text));
         }
         let line = value.to_string();
-        if self.events.len() == KEPT {
+        if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
         self.events.push_back(value);
         line
     }
 
-    /// Of rates that follow from what is assumed of a capacity, and not from what is known, nobody is told.
+    /// Hides predicted rates that follow from an assumed capacity instead of a measured one.
     fn hide_assumed(&self, event: &mut Map<String, Value>, decision: &Decision) {
         let Some(inputs) = event.get_mut("inputs").and_then(Value::as_object_mut) else { return };
         let is_assumed = |judged: Option<Judged>| judged.is_some_and(|j| self.policy.is_assumed(&j.metrics));
         for (key, judged) in [("from", decision.inputs.from), ("to", decision.inputs.to)] {
             if is_assumed(judged) {
-                inputs.get_mut(key).into_iter().for_each(|judged| hide(judged, &JUDGED));
+                inputs.get_mut(key).into_iter().for_each(|judged| hide(judged, &EVALUATION_RATES));
             }
         }
-        let is_most = decision.inputs.chosen_for.is_some_and(|rate| rate >= self.policy.unknown_capacity);
-        if is_most && let Some(chosen_for) = inputs.get_mut("predicted_at_selection_bps") {
+        let is_assumed_rate = decision.inputs.chosen_for.is_some_and(|rate| rate >= self.policy.unknown_capacity);
+        if is_assumed_rate && let Some(chosen_for) = inputs.get_mut("predicted_at_selection_bps") {
             *chosen_for = Value::Null;
         }
     }
 
-    /// The answer to a question, as JSON.
+    /// The reply to a request.
     pub(crate) fn answer(&self, question: &Question, core: &Core, now: Instant) -> Value {
         match question {
             Question::Status => self.status(core, now),
@@ -225,11 +232,11 @@ impl Status {
         json!({
             "member": own.member(), "key": own.to_string(), "certified_until_utc_s": core.certified_until_utc_s(), "refused_keys": core.refused_keys(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "tunnel": self.host,
-            "listen": shown_address(self.settings.listen), "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "started_utc_s": self.began.0,
+            "listen": shown_address(self.settings.listen), "offload": self.statistics.switches.current(), "queues": self.statistics.gauges.len(), "started_utc_s": self.started_utc_s,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
-            "idle": core.is_idle(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
+            "idle": core.is_idle(now), "running_s": now.saturating_since(self.started_at).as_secs_f64(),
             "gossip_bps": core.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
-            "members": members, "link_state": advertisements, "counters": self.counters.counts(), "flows": self.flows(core, now),
+            "members": members, "link_state": advertisements, "counters": self.statistics.counts(), "flows": self.flows(core, now),
         })
     }
 
@@ -249,17 +256,17 @@ impl Status {
         paths.map(|w| self.path(core, now, &w.path, of(w))).collect()
     }
 
-    /// A way with what is seen of it, and these further keys.
-    fn path(&self, core: &Core, now: Instant, path: &Path, further: Value) -> Value {
+    /// A path with its measurements and these additional keys.
+    fn path(&self, core: &Core, now: Instant, path: &Path, additional: Value) -> Value {
         let mut view = serde_json::to_value(core.path_view(now, path)).unwrap_or_default();
-        if let (Some(view), Value::Object(further)) = (view.as_object_mut(), further) {
+        if let (Some(view), Value::Object(additional)) = (view.as_object_mut(), additional) {
             view.insert("relays".to_owned(), json!(self.relays(path)));
-            view.extend(further);
+            view.extend(additional);
         }
         view
     }
 
-    /// What the relays of a path are called.
+    /// Names of the relays of a path.
     fn relays(&self, path: &Path) -> Vec<String> {
         path.relays().iter().map(|m| self.settings.name_of(*m)).collect()
     }
@@ -274,18 +281,18 @@ impl Status {
     }
 
     fn flows(&self, core: &Core, now: Instant) -> Value {
-        let by_path = active(&self.counters.gauges);
+        let by_path = active(&self.statistics.gauges);
         let sum = |of: fn(&Active) -> u32| by_path.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
-        let unremembered: u64 = self.counters.gauges.iter().map(|g| g.unremembered.load(Ordering::Relaxed)).sum();
+        let unremembered: u64 = self.statistics.gauges.iter().map(|g| g.unremembered.load(Ordering::Relaxed)).sum();
         let paths: Vec<Value> = by_path
             .iter()
             .map(|(path, active)| {
                 let member = path.destination();
-                let further = json!({
+                let additional = json!({
                     "member": member, "name": self.settings.name_of(member),
                     "flows": active.flows, "elephants": active.elephants,
                 });
-                self.path(core, now, path, further)
+                self.path(core, now, path, additional)
             })
             .collect();
         json!({
@@ -294,7 +301,7 @@ impl Status {
         })
     }
 
-    /// The explanation with the names of the relays beside each path, which has their numbers.
+    /// The explanation as JSON, with the names of the relays of each path.
     fn explained(&self, explanation: &Explanation) -> Value {
         let mut value = serde_json::to_value(explanation).unwrap_or_default();
         let used: Vec<Path> = explanation.used.iter().map(|u| u.path).collect();
@@ -304,7 +311,7 @@ impl Status {
             for (entry, path) in entries.filter_map(Value::as_object_mut).zip(&paths) {
                 entry.insert("relays".to_owned(), json!(self.relays(path)));
                 if entry.get("assumed") == Some(&Value::Bool(true)) {
-                    entry.get_mut("judged").into_iter().for_each(|judged| hide(judged, &JUDGED));
+                    entry.get_mut("judged").into_iter().for_each(|judged| hide(judged, &EVALUATION_RATES));
                     for key in ["rate_aware_bps", "predicted_at_selection_bps"] {
                         entry.get_mut(key).into_iter().for_each(|value| *value = Value::Null);
                     }
@@ -317,7 +324,7 @@ impl Status {
         value
     }
 
-    /// Whether that is this host, or a network behind it.
+    /// Whether a destination is this host or a network behind it.
     fn is_own(&self, destination: &str) -> bool {
         let own = self.settings.identity.public().member();
         let is_served = |ip: IpAddr| self.settings.serves().iter().any(|net| net.contains(&ip));
@@ -332,7 +339,7 @@ impl Status {
         };
         let by_name = || {
             let named = |(_, m): &(&Member, &crate::MemberSettings)| m.name == destination;
-            // As text shows it, and as JSON does.
+            // The text form and the JSON form of a number.
             let numbered = |(n, _): &(&Member, &crate::MemberSettings)| {
                 n.to_string() == destination || n.0.to_string() == destination
             };
@@ -351,8 +358,8 @@ impl Status {
                     "unreached": unreachable_reasons, "text": text,
                 })
             }
-            None if self.is_own(destination) => json!({ "error": format!("{destination} is this member's own") }),
-            None => json!({ "error": format!("no member is called {destination} or has that address") }),
+            None if self.is_own(destination) => json!({ "error": format!("{destination} belongs to this member") }),
+            None => json!({ "error": format!("no member has the name or address {destination}") }),
         }
     }
 }

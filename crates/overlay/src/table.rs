@@ -1,3 +1,5 @@
+//! The forwarding table: an immutable snapshot that the controlling thread publishes and the packet threads read.
+
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,61 +14,64 @@ use crate::permits::PeerPermits;
 use crate::quota::Quota;
 use crate::session::Session;
 
-/// One route to a member.
+/// A route to a peer.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) path: Path,
-    /// Lane of the session with the destination.
+    /// Packet number space in the session with the destination.
     pub(crate) space: u8,
+    /// Share of new flows, relative to the other routes to the peer.
     pub(crate) weight: f64,
     /// Predicted rate of one flow, bit/s.
     pub(crate) predicted_bps: u64,
-    /// Most that all flows get together, and what those on it get where they fill it, bit/s.
+    /// Capacity for all flows together, bit/s.
     pub(crate) capacity_bps: u64,
+    /// Throughput that the present flows get where they fill the path, bit/s.
     pub(crate) throughput_bps: u64,
-    /// Largest inner packet in bytes.
-    pub(crate) most: usize,
-    /// Where its datagrams go first.
+    /// MTU for inner packets, bytes.
+    pub(crate) mtu: usize,
+    /// Endpoint of the first hop.
     pub(crate) to: SocketAddr,
-    /// Session with the destination, and with the first relay, the same where there is none.
+    /// Session with the destination.
     pub(crate) end: Arc<Session>,
+    /// Session with the first relay; on a direct path that with the destination.
     pub(crate) hop: Arc<Session>,
 }
 
 impl Route {
-    /// Seals frames that a queue of this member sends on this route.
-    pub(crate) fn line(&self, own: Member, queue: u8) -> FrameSealer<'_> {
+    /// Sealer for the frames that a transmit queue of this member sends on the route.
+    pub(crate) fn sealer(&self, own: Member, queue: u8) -> FrameSealer<'_> {
         FrameSealer { own, path: self.path, space: self.space, queue, to: self.to, end: &self.end, hop: &self.hop }
     }
 }
 
-/// What the threads that move packets know of another member.
+/// A peer in the forwarding table.
 pub(crate) struct PeerEntry {
-    /// Where its datagrams go, as long as it is reached directly.
+    /// Address for direct datagrams; `None`: not reachable directly.
     pub(crate) endpoint: Option<SocketAddr>,
-    /// For what is sent to it, or over it.
+    /// Session for traffic to the peer and over it.
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) sources: Sources,
-    /// Best first; none: it cannot be reached.
+    /// Best route first; empty: unreachable.
     pub(crate) routes: Vec<Route>,
-    /// What it handed over to be passed on.
+    /// Limit of the traffic that the peer hands over for relaying.
     pub(crate) quota: Arc<Quota>,
-    /// In the queue of the controlling thread.
+    /// Permits in the queue of the controlling thread.
     pub(crate) permits: PeerPermits,
 }
 
-/// Where packets of a member may come from: the addresses of which no longer prefix is somebody else's.
+/// Source addresses that packets of a peer may have: those in its subnets without a longer prefix of another member.
 ///
-/// Longest prefix first: the member's own (`true`) and those inside them that are others'. So the check of a packet looks at the few prefixes that
-/// can decide it, however many members there are.
+/// The entries are sorted by longest prefix first: the peer's own subnets (`true`) and those of other members inside
+/// them. The check of a packet thus looks at few prefixes, independent of the number of members.
 #[derive(Debug, Default)]
 pub(crate) struct Sources(Vec<(IpNet, bool)>);
 
 impl Sources {
-    /// `subnets` are the member's, `others` those of everybody else, this host among them.
+    /// `subnets`: of the peer. `others`: of all other members, this host included.
     pub(crate) fn new<'a>(subnets: &[IpNet], others: impl Iterator<Item = &'a IpNet>) -> Self {
         let mut all: Vec<(IpNet, bool)> = subnets.iter().map(|s| (*s, true)).collect();
-        // Nothing lies inside single addresses, which is what most members have.
+        // A single address, the usual subnet, contains no other prefix.
         let wide: Vec<&IpNet> = subnets.iter().filter(|s| s.prefix_len() < s.max_prefix_len()).collect();
         if !wide.is_empty() {
             all.extend(others.filter(|net| wide.iter().any(|w| w.contains(*net))).map(|net| (*net, false)));
@@ -75,39 +80,40 @@ impl Sources {
         Self(all)
     }
 
-    /// Whether a packet of the member may have this source.
+    /// Whether a packet of the peer may have this source address.
     pub(crate) fn has(&self, source: IpAddr) -> bool {
         self.0.iter().find(|(net, _)| net.contains(&source)).is_some_and(|(_, is_own)| *is_own)
     }
 }
 
-/// All that moving a packet needs: made anew by the controlling thread when something changes, and only read by the others.
+/// The forwarding table. The controlling thread replaces it as a whole after a change.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) own: Member,
     pub(crate) peers: Vec<PeerEntry>,
+    /// Index into `peers`.
     pub(crate) index: HashMap<Member, usize>,
-    /// Sessions whose frames are taken, by their number here.
+    /// Sessions whose frames are accepted, by local receiver index.
     pub(crate) sessions: HashMap<u32, Arc<Session>>,
-    /// Whose a destination is: longest prefix first.
+    /// Index into `peers` by destination prefix, longest prefix first.
     pub(crate) prefixes: Vec<(IpNet, usize)>,
-    /// Whether this member passes on what is not for it.
+    /// Whether this member relays for others.
     pub(crate) relay: bool,
 }
 
 impl Table {
-    /// Session with the next hop of an envelope, and the address of that hop; `None`: it cannot be reached.
+    /// Session with the next hop of an envelope, and the endpoint of that hop; `None`: unreachable.
     pub(crate) fn next_hop(&self, envelope: &Envelope) -> Option<(&Session, SocketAddr)> {
         let next = self.peer(Member(envelope.hop_to()))?;
         Some((next.session.as_deref()?, next.endpoint?))
     }
 
-    /// Index of the member that a destination belongs to.
+    /// Index of the peer that a destination belongs to, by longest prefix.
     pub(crate) fn owner(&self, destination: IpAddr) -> Option<usize> {
         self.prefixes.iter().find(|(net, _)| net.contains(&destination)).map(|(_, i)| *i)
     }
 
-    /// Whose each subnet is.
+    /// Owner of each subnet, longest prefix first.
     pub(crate) fn owners(&self) -> Vec<(IpNet, Member)> {
         let members: HashMap<usize, Member> = self.index.iter().map(|(member, i)| (*i, *member)).collect();
         self.prefixes.iter().filter_map(|(net, i)| Some((*net, *members.get(i)?))).collect()
@@ -118,8 +124,7 @@ impl Table {
     }
 }
 
-/// Where the controlling thread leaves its latest table. A reader looks at a number for each batch of packets, and takes the lock only when
-/// it has changed.
+/// The latest table. A reader compares the generation per batch of packets and takes the lock only after a change.
 #[derive(Default)]
 pub(crate) struct Published {
     generation: AtomicU64,
@@ -138,7 +143,7 @@ impl Published {
     }
 }
 
-/// A reader's copy of the latest table.
+/// A packet thread's reference to the latest table.
 pub(crate) struct Reader {
     published: Arc<Published>,
     generation: u64,
@@ -151,12 +156,12 @@ impl Reader {
         Self { published: Arc::clone(published), generation, table }
     }
 
-    /// Takes the latest one; says whether it is another.
+    /// Switches to the latest table; true: it has changed.
     pub(crate) fn refresh(&mut self) -> bool {
-        let changed = self.published.generation.load(Ordering::Relaxed) != self.generation;
-        if changed {
+        let has_changed = self.published.generation.load(Ordering::Relaxed) != self.generation;
+        if has_changed {
             (self.generation, self.table) = self.published.latest();
         }
-        changed
+        has_changed
     }
 }

@@ -296,17 +296,17 @@ impl Core {
         if !peer.trains.coming.as_ref().is_some_and(is_same) {
             let passage = TrainObservation::default();
             let (session, number, count) = (packet.session, packet.number, packet.count);
-            peer.trains.coming = Some(Coming { session, number, count, latest: packet.came, passage });
+            peer.trains.coming = Some(Coming { session, number, count, latest: packet.received_at, passage });
         }
         let Some(coming) = &mut peer.trains.coming else { return };
-        coming.latest = packet.came;
+        coming.latest = packet.received_at;
         if coming.passage.packets.len() == usize::from(packet.count) {
             return;
         }
         coming.passage.packets.push(PacketOutcome {
             bytes: packet.bytes,
             sent: Some(packet.sent),
-            received: Some(packet.came),
+            received: Some(packet.received_at),
         });
         if packet.index + 1 == packet.count {
             self.end_train(now, from);

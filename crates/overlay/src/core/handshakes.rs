@@ -468,7 +468,7 @@ impl Core {
         let mut session = Session::new(member, local, remote, now, called.is_none(), keys)?;
         session.called = called.unwrap_or_default();
         let peer = self.peers.get_mut(&member)?;
-        session.share(&peer.permits.windows);
+        session.set_window_permits(&peer.permits.windows);
         if peer.sessions.len() >= MOST_SESSIONS {
             // Those that never carried a frame go first: an initiation that is said again must not cost a session that works. Of these the one
             // that was called for first: whoever says old ones again must not push out one that is about to work. None that is old is: whoever made it

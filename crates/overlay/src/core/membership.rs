@@ -179,8 +179,8 @@ impl Core {
         let local = unverified.session.local;
         let session = Session::new(number, local, unverified.session.remote, now, false, &unverified.keys);
         if let (Some(mut session), Some(peer)) = (session, self.peers.get_mut(&number)) {
-            session.follow(&unverified.session);
-            session.share(&peer.permits.windows);
+            session.share_windows(&unverified.session);
+            session.set_window_permits(&peer.permits.windows);
             session.confirmed.store(true, Ordering::Relaxed);
             peer.found = unverified.from;
             peer.sessions.push(Arc::new(session));

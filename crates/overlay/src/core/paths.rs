@@ -373,7 +373,7 @@ impl Core {
             predicted_bps: chosen.predicted.as_bps(),
             capacity_bps: chosen.capacity.as_bps(),
             throughput_bps: chosen.carried.as_bps(),
-            most: self.most_on(&path),
+            mtu: self.most_on(&path),
             to: self.peers.get(&path.first_hop())?.endpoint?,
             end: self.session(path.destination())?,
             hop: self.session(path.first_hop())?,

@@ -365,11 +365,12 @@ impl World {
             return;
         }
         let mut events = Vec::new();
-        let arrival = Arrival { came: now, from, traffic_class: 0 };
-        let taken = host.decapsulator.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| {
-            events.push(e);
-            true
-        });
+        let arrival = Arrival { received_at: now, from, traffic_class: 0 };
+        let taken =
+            host.decapsulator.handle_datagram(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| {
+                events.push(e);
+                true
+            });
         for event in events {
             let event = if let FromNetwork::Message { from, session, space, message } = event {
                 let message = liars::message(self.lies.as_ref(), from, message);
@@ -462,7 +463,7 @@ impl World {
     fn sealed_to(&self, from: usize, to: IpAddr, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
         let host = &self.hosts[from];
         let path = host.table.owner(to).and_then(|i| host.table.peers.get(i)?.routes.first())?;
-        let line = path.line(host.table.own, queue);
+        let line = path.sealer(host.table.own, queue);
         let mut datagram = [vec![0; head(&path.path)], packet, vec![0; tail(&path.path)]].concat();
         line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(host.clock.at(self.now)))?;
         Some((line.to, datagram))

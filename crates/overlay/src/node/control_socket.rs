@@ -1,4 +1,4 @@
-//! Questions to a running member: by the control socket, and by its status page.
+//! Requests to a running member over its control socket and its status page.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -12,63 +12,63 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Input;
-use super::resolver::before_the_tunnel;
+use super::resolver::resolve_before_tunnel;
 use super::threads::Threads;
 use crate::OverlayError;
 use crate::settings::Settings;
 use crate::status::Question;
 
-/// How long whoever asks on the control socket may take to say something more, or to take more of the answer.
-const ASKER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long whoever asks waits for the answer.
-const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(5);
-/// How long whoever asks a member to end waits for that: longer than its files are waited for.
-const PATIENCE_WITH_ENDS: Duration = Duration::from_secs(10);
-/// Longest question in bytes: that for the way to a member, by its name.
-const LONGEST_QUESTION: u64 = 4096;
-/// Longest path of a socket in bytes (`sun_path` in unix(7), less the 0 at its end).
-const LONGEST_PATH: usize = 107;
+/// Timeout of each read and write on a connection to the control socket.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait of a client for the reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait of a client for the end of a member; longer than the member waits for its files.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum length of a request in bytes. The longest one explains the route to a member by name.
+const REQUEST_BYTES_MAX: u64 = 4096;
+/// Maximum length of the path of a socket in bytes (`sun_path` in unix(7), less the terminating 0).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// Takes an answer to who asked.
+/// Sends the reply to the client of a request.
 pub(super) type Reply = Box<dyn FnOnce(String) + Send>;
 
-/// Asks the controlling thread.
+/// Sends requests to the controlling thread.
 #[derive(Clone)]
 pub(crate) struct ControlClient(pub(super) SyncSender<Input>);
 
 impl ControlClient {
-    /// The answer as JSON; `None`: the member is too busy, or ends.
+    /// The reply as JSON; `None`: the member is overloaded or shutting down.
     pub(crate) async fn ask(&self, question: Question) -> Option<String> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let reply = Box::new(move |answer| {
-            let _ = sender.send(answer);
+        let reply = Box::new(move |text| {
+            let _ = sender.send(text);
         });
         self.0.try_send(Input::Question(question, reply)).ok()?;
         receiver.await.ok()
     }
 }
 
-/// Answers on the control socket, one connection at a time.
+/// Starts the thread of the control socket, which serves one connection at a time.
 pub(super) fn listen(
     settings: &Settings,
     inputs: SyncSender<Input>,
     threads: &mut Threads,
 ) -> Result<(), OverlayError> {
     let path = settings.control.clone();
-    let door = ControlSocketContext { settings: settings.path.clone(), inputs, is_reading: Arc::default() };
-    // Another one may have been started at the same time.
-    none_runs(settings)?;
-    remove_left_behind(&path).map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
+    let context = ControlSocketContext { settings: settings.path.clone(), inputs, is_reading: Arc::default() };
+    // Another member may have been started at the same time.
+    check_not_running(settings)?;
+    remove_stale_socket(&path).map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })?;
     let what = || format!("the control socket {}", path.display());
-    // `down` and `reload` are for the user that the member runs as, and root.
+    // Only root and the user of the member may send `down` and `reload`.
     let listener = kernel::listen_private(&path).map_err(OverlayError::io(what()))?;
     listener.set_nonblocking(true).map_err(OverlayError::io(what()))?;
-    let ending = Arc::clone(&threads.ending);
+    let shutdown = Arc::clone(&threads.shutdown);
     threads.start("overlay-control", "the control socket".to_owned(), move || {
-        while !ending.is_due() {
+        while !shutdown.is_requested() {
             match listener.accept() {
-                // Who asked may have gone away.
-                Ok((stream, _)) => drop(answer(stream, &door)),
+                // The client may have disconnected.
+                Ok((stream, _)) => drop(serve(stream, &context)),
                 Err(_) => kernel::sleep_for(Duration::from_millis(50)),
             }
         }
@@ -76,122 +76,125 @@ pub(super) fn listen(
     })
 }
 
-/// Looks whether a member runs with these settings already: who starts a second one by mistake is told so, and not what else it would be without.
-pub(super) fn none_runs(settings: &Settings) -> Result<(), OverlayError> {
+/// Checks that no member runs with these settings. This check comes first, so that the error of a second start names
+/// its cause.
+pub(super) fn check_not_running(settings: &Settings) -> Result<(), OverlayError> {
     let path = &settings.control;
     if UnixStream::connect(path).is_ok() {
-        return Err(OverlayError::Refused(format!("a member runs with these settings already ({})", path.display())));
+        return Err(OverlayError::Refused(format!("a member already runs with these settings ({})", path.display())));
     }
     Ok(())
 }
 
-/// Looks whether a socket can be there.
+/// Checks that a socket can be created at a path.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let length = path.as_os_str().len();
-    if length > LONGEST_PATH {
+    if length > SOCKET_PATH_BYTES_MAX {
         return Err(format!(
-            "`control_socket` is {}, a path of {length} bytes; that of a socket has {LONGEST_PATH} at most: name one in another directory, as `control_socket = \"/run/overlay.sock\"`",
+            "`control_socket` = {} has {length} bytes, but the path of a socket has at most {SOCKET_PATH_BYTES_MAX}; set a shorter path, for example `control_socket = \"/run/overlay.sock\"`",
             path.display()
         ));
     }
-    left_behind(path).map(drop)
+    has_socket(path).map(drop)
 }
 
-/// Whether the socket of a member that died, or runs, is there; anything else in its place is refused.
-fn left_behind(path: &Path) -> Result<bool, String> {
+/// Whether a socket exists at the path.
+///
+/// # Errors
+/// A file of another type exists there.
+fn has_socket(path: &Path) -> Result<bool, String> {
     match std::fs::symlink_metadata(path) {
-        Ok(there) if there.file_type().is_socket() => Ok(true),
-        Ok(_) => Err(format!("`control_socket` is {}, which is there and is no socket", path.display())),
+        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(format!("{} exists and is not a socket; set `control_socket` to another path", path.display())),
         Err(_) => Ok(false),
     }
 }
 
-/// Removes the socket of a member that died, and nothing else.
-fn remove_left_behind(path: &Path) -> Result<(), String> {
-    if left_behind(path)? {
+/// Removes the socket of an earlier run, but no file of another type.
+fn remove_stale_socket(path: &Path) -> Result<(), String> {
+    if has_socket(path)? {
         let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
 
-/// What it takes to answer.
+/// State for serving the control socket.
 #[derive(Clone)]
 struct ControlSocketContext {
     settings: PathBuf,
     inputs: SyncSender<Input>,
-    /// Whether the settings are being read.
+    /// Whether a reload is reading the settings.
     is_reading: Arc<AtomicBool>,
 }
 
-/// Answers one question.
-fn answer(mut stream: UnixStream, door: &ControlSocketContext) -> io::Result<()> {
+/// Serves one request.
+fn serve(mut stream: UnixStream, context: &ControlSocketContext) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(ASKER_PATIENCE))?;
-    stream.set_write_timeout(Some(ASKER_PATIENCE))?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut line = String::new();
-    BufReader::new((&stream).take(LONGEST_QUESTION)).read_line(&mut line)?;
+    BufReader::new((&stream).take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
     let Ok(question) = serde_json::from_str(&line) else { return Ok(()) };
     if matches!(question, Question::Reload) {
-        return read_again(stream, door.clone());
+        return serve_reload(stream, context.clone());
     }
     let is_last = matches!(question, Question::Down);
-    hand_over(&mut stream, &door.inputs, |reply| Input::Question(question, reply))?;
+    forward(&mut stream, &context.inputs, |reply| Input::Question(question, reply))?;
     if is_last {
-        // The kernel closes it when this process is gone, which is what who asked for that waits for.
+        // The client waits for the end of this process, when the kernel closes the connection.
         std::mem::forget(stream);
     }
     Ok(())
 }
 
-/// The controlling thread hands the answer over and goes on: whether somebody reads it is no matter to the tunnel.
-fn hand_over(
-    stream: &mut UnixStream,
-    inputs: &SyncSender<Input>,
-    input: impl FnOnce(Reply) -> Input,
-) -> io::Result<()> {
-    let (sender, answer) = sync_channel(1);
+/// Forwards a request to the controlling thread and writes its reply. A slow client does not block the controlling
+/// thread.
+fn forward(stream: &mut UnixStream, inputs: &SyncSender<Input>, input: impl FnOnce(Reply) -> Input) -> io::Result<()> {
+    let (sender, receiver) = sync_channel(1);
     let reply = Box::new(move |text| drop(sender.try_send(text)));
     if inputs.try_send(input(reply)).is_err() {
         return Ok(());
     }
-    let Ok(text) = answer.recv_timeout(PATIENCE_WITH_ANSWERS) else { return Ok(()) };
+    let Ok(text) = receiver.recv_timeout(REPLY_TIMEOUT) else { return Ok(()) };
     writeln!(stream, "{text}")
 }
 
-/// Reads the settings in a thread that nobody waits for, as a disk may take its time; one at a time.
-fn read_again(mut stream: UnixStream, door: ControlSocketContext) -> io::Result<()> {
-    if door.is_reading.swap(true, Ordering::Relaxed) {
-        return writeln!(stream, "{}", not_taken("an earlier reload still reads the configuration; try again"));
+/// Reads the settings in a detached thread, because a disk may be slow. Reloads do not overlap.
+fn serve_reload(mut stream: UnixStream, context: ControlSocketContext) -> io::Result<()> {
+    if context.is_reading.swap(true, Ordering::Relaxed) {
+        return writeln!(stream, "{}", reload_error("an earlier reload still reads the configuration; try again"));
     }
-    let is_reading = Arc::clone(&door.is_reading);
+    let is_reading = Arc::clone(&context.is_reading);
     let read = move || {
-        // Who asked may have gone away.
-        drop(match Settings::read(&door.settings) {
+        // The client may have disconnected.
+        drop(match Settings::read(&context.settings) {
             Ok(new) => {
-                // While no packet for a resolver behind a new member goes into the tunnel.
-                let found = before_the_tunnel(&new).unwrap_or_default();
-                let input = |reply| Input::Reload(Box::new(new), found, reply);
-                hand_over(&mut stream, &door.inputs, input)
+                // Names are resolved before packets for a resolver behind a new member use the tunnel.
+                let resolved = resolve_before_tunnel(&new).unwrap_or_default();
+                let input = |reply| Input::Reload(Box::new(new), resolved, reply);
+                forward(&mut stream, &context.inputs, input)
             }
-            Err(e) => writeln!(stream, "{}", not_taken(&e.to_string())),
+            Err(e) => writeln!(stream, "{}", reload_error(&e.to_string())),
         });
-        door.is_reading.store(false, Ordering::Relaxed);
+        context.is_reading.store(false, Ordering::Relaxed);
     };
-    let begun = std::thread::Builder::new().name("overlay-settings".to_owned()).spawn(read).map(drop);
-    begun.inspect_err(|_| is_reading.store(false, Ordering::Relaxed))
+    let started = std::thread::Builder::new().name("overlay-settings".to_owned()).spawn(read).map(drop);
+    started.inspect_err(|_| is_reading.store(false, Ordering::Relaxed))
 }
 
-/// The answer to who asked for settings that are not taken.
-pub(super) fn not_taken(why: &str) -> serde_json::Value {
-    tracing::warn!("the settings were not taken: {why}");
-    json!({ "error": format!("{why}; nothing was taken") })
+/// The reply to a failed reload.
+pub(super) fn reload_error(why: &str) -> serde_json::Value {
+    tracing::warn!("the reload failed: {why}");
+    json!({ "error": format!("{why}; the configuration is unchanged") })
 }
 
-/// Asks the member that runs by the settings in a file something, and gives its answer, a JSON text. Asked to end, it has done so by then. Of the settings no more counts
-/// than `control_socket`: a member that runs can be asked whatever somebody has written there since.
+/// Sends a request to the member that runs with the settings in a file, and returns its reply as JSON. After
+/// [`Question::Down`] the member has ended. Only `control_socket` is read from the settings, so other changes of the
+/// file have no effect on the request.
 ///
 /// # Errors
-/// The file cannot be read, none runs with these settings, this user may not ask it, or it does not answer: says which.
+/// The file cannot be read, no member runs with these settings, this user lacks the permission, or the member does not
+/// reply.
 pub fn ask(settings: &Path, question: &Question) -> Result<String, OverlayError> {
     let path = &Settings::control_of(settings)?;
     let mut stream = UnixStream::connect(path).map_err(|source| {
@@ -199,9 +202,9 @@ pub fn ask(settings: &Path, question: &Question) -> Result<String, OverlayError>
         if is_forbidden { OverlayError::NotAllowed { path, source } } else { OverlayError::NotRunning { path, source } }
     })?;
     let text = serde_json::to_string(question).map_err(|e| OverlayError::Refused(e.to_string()))?;
-    // Why is not passed on: a member that goes away meanwhile is no reader that has seen enough (EPIPE).
+    // The I/O error is dropped: an EPIPE from a member that has ended must not look like a closed standard output.
     let no_answer = |_: io::Error| OverlayError::NoAnswer(path.clone());
-    stream.set_read_timeout(Some(PATIENCE_WITH_ANSWERS)).map_err(no_answer)?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(no_answer)?;
     writeln!(stream, "{text}").map_err(no_answer)?;
     let mut stream = BufReader::new(stream);
     let mut answer = String::new();
@@ -214,11 +217,11 @@ pub fn ask(settings: &Path, question: &Question) -> Result<String, OverlayError>
     Ok(answer)
 }
 
-/// Until the member at the other end is gone.
+/// Waits until the member closes the connection.
 fn wait_for_end(mut stream: UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE_WITH_ENDS))?;
+    stream.set_read_timeout(Some(SHUTDOWN_TIMEOUT))?;
     match stream.read_to_end(&mut Vec::new()) {
-        // It went without a word.
+        // The process has ended.
         Err(e) if e.kind() == ErrorKind::ConnectionReset => Ok(()),
         done => done.map(drop),
     }
@@ -232,43 +235,40 @@ mod tests {
     use super::*;
     use crate::http;
 
-    /// Asks; gives the asker's end, the thread that answers, and what takes the answer.
-    fn asked(line: &[u8], is_it: fn(&Question) -> bool) -> (UnixStream, JoinHandle<io::Result<()>>, Reply) {
+    /// Sends a request; returns the client's socket, the serving thread, and the function that takes the reply.
+    fn request(line: &[u8], is_expected: fn(&Question) -> bool) -> (UnixStream, JoinHandle<io::Result<()>>, Reply) {
         let (sender, inputs) = sync_channel(4);
-        let (mut asker, stream) = UnixStream::pair().unwrap();
-        let control = std::thread::spawn(move || {
-            answer(
-                stream,
-                &ControlSocketContext { settings: "none".into(), inputs: sender, is_reading: Arc::default() },
-            )
+        let (mut client, stream) = UnixStream::pair().unwrap();
+        let server = std::thread::spawn(move || {
+            serve(stream, &ControlSocketContext { settings: "none".into(), inputs: sender, is_reading: Arc::default() })
         });
-        asker.write_all(line).unwrap();
+        client.write_all(line).unwrap();
         let Input::Question(question, reply) = inputs.recv().unwrap() else { panic!("a question") };
-        assert!(is_it(&question));
-        (asker, control, reply)
+        assert!(is_expected(&question));
+        (client, server, reply)
     }
 
     #[test]
-    fn who_asks_and_does_not_read_the_answer_holds_nothing_up() {
-        let (_asker, control, reply) = asked(b"{\"ask\":\"status\"}\n", |q| matches!(q, Question::Status));
-        // More than the socket holds.
-        let begun = std::time::Instant::now();
+    fn a_client_that_does_not_read_its_reply_blocks_nothing() {
+        let (_client, server, reply) = request(b"{\"ask\":\"status\"}\n", |q| matches!(q, Question::Status));
+        // The reply is larger than the buffer of the socket.
+        let start = std::time::Instant::now();
         reply("x".repeat(32 << 20));
-        let took = begun.elapsed();
-        assert!(took < ASKER_PATIENCE / 2, "the controlling thread was held up for {took:?}");
-        assert!(control.join().unwrap().is_err(), "and the next one is answered");
+        let elapsed = start.elapsed();
+        assert!(elapsed < CLIENT_TIMEOUT / 2, "the controlling thread was blocked for {elapsed:?}");
+        assert!(server.join().unwrap().is_err(), "the connection times out, and the next one is served");
     }
 
-    /// Looks at what is told to who asks a member that answers so; `None`: not even its socket is there.
-    fn told(
+    /// Checks the result of a request to a member with this reply; `None`: its socket does not exist.
+    fn check_ask(
         question: &Question,
         answer: Option<&'static [u8]>,
-        look: impl FnOnce(Result<String, OverlayError>) -> bool,
+        is_expected: impl FnOnce(Result<String, OverlayError>) -> bool,
     ) {
         let directory = tempfile::tempdir().unwrap();
         let control = directory.path().join("member.sock");
         let settings = directory.path().join("member.toml");
-        // What else is there, and whether it is right, is no matter.
+        // The rest of the settings is not read and may be invalid.
         std::fs::write(&settings, "control_socket = \"member.sock\"\nx = 1\n").unwrap();
         let member = answer.map(|answer| {
             let listener = UnixListener::bind(control).unwrap();
@@ -278,62 +278,62 @@ mod tests {
                 stream.write_all(answer).unwrap();
             })
         });
-        assert!(look(ask(&settings, question)), "{question:?} {answer:?}");
+        assert!(is_expected(ask(&settings, question)), "{question:?} {answer:?}");
         member.into_iter().for_each(|m| m.join().unwrap());
     }
 
     #[test]
-    fn who_asks_knows_whether_nobody_runs_or_nobody_answers() {
-        told(&Question::Status, Some(b"{}\n"), |told| told.unwrap() == "{}\n");
-        told(&Question::Status, None, |told| matches!(told, Err(OverlayError::NotRunning { .. })));
-        // One that is too busy drops the question.
-        told(&Question::Status, Some(b""), |told| matches!(told, Err(OverlayError::NoAnswer(_))));
-        // When it is gone.
-        told(&Question::Down, Some(b"{}\n"), |told| told.unwrap() == "{}\n");
+    fn errors_distinguish_no_member_from_no_reply() {
+        check_ask(&Question::Status, Some(b"{}\n"), |result| result.unwrap() == "{}\n");
+        check_ask(&Question::Status, None, |result| matches!(result, Err(OverlayError::NotRunning { .. })));
+        // An overloaded member drops the request.
+        check_ask(&Question::Status, Some(b""), |result| matches!(result, Err(OverlayError::NoAnswer(_))));
+        // The reply to `down` is returned after the member has ended.
+        check_ask(&Question::Down, Some(b"{}\n"), |result| result.unwrap() == "{}\n");
     }
 
     #[test]
-    fn a_file_in_the_place_of_the_socket_stays() {
+    fn a_file_in_place_of_the_socket_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("west.key");
         std::fs::write(&path, "a key").unwrap();
-        assert!(remove_left_behind(&path).is_err());
+        assert!(remove_stale_socket(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a key");
         let socket = directory.path().join("west.sock");
         drop(UnixListener::bind(&socket).unwrap());
-        assert!(remove_left_behind(&socket).is_ok() && !socket.exists());
+        assert!(remove_stale_socket(&socket).is_ok() && !socket.exists());
     }
 
     #[test]
-    fn a_path_is_too_long_for_a_socket_where_the_kernel_says_so() {
+    fn the_maximum_length_of_a_socket_path_is_the_kernels() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path().to_str().unwrap();
-        for (length, is_fine) in [(LONGEST_PATH, true), (LONGEST_PATH + 1, false)] {
+        for (length, is_valid) in [(SOCKET_PATH_BYTES_MAX, true), (SOCKET_PATH_BYTES_MAX + 1, false)] {
             let path = format!("{directory}/{}", "a".repeat(length - directory.len() - 1));
             let checked = check(Path::new(&path));
-            assert_eq!(checked.is_ok(), is_fine, "{checked:?}");
-            assert_eq!(UnixListener::bind(&path).is_ok(), is_fine);
+            assert_eq!(checked.is_ok(), is_valid, "{checked:?}");
+            assert_eq!(UnixListener::bind(&path).is_ok(), is_valid);
         }
     }
 
     #[test]
-    fn an_answer_is_one_line() {
-        let (mut asker, control, reply) = asked(b"{\"ask\":\"routes\"}\n", |q| matches!(q, Question::Routes));
+    fn a_reply_is_one_line() {
+        let (mut client, server, reply) = request(b"{\"ask\":\"routes\"}\n", |q| matches!(q, Question::Routes));
         reply("{}".to_owned());
-        control.join().unwrap().unwrap();
+        server.join().unwrap().unwrap();
         let mut text = String::new();
-        asker.read_to_string(&mut text).unwrap();
+        client.read_to_string(&mut text).unwrap();
         assert_eq!(text, "{}\n");
     }
 
-    /// What the status page's server says when it is asked for paths, one after the other, and `answer` is what the member says; and how often that is
-    /// asked for it.
-    fn visited(paths: &'static [&'static str], answer: Option<&'static str>) -> (Vec<String>, usize) {
-        visited_as((None, &[]), paths, answer)
+    /// Requests these paths from the status page, one after the other. `answer`: the member's reply. Returns the
+    /// responses and the number of requests that reached the member.
+    fn get_all(paths: &'static [&'static str], answer: Option<&'static str>) -> (Vec<String>, usize) {
+        get_all_as((None, &[]), paths, answer)
     }
 
-    /// The same by another name than its address, where these names are allowed.
-    fn visited_as(
+    /// As [`get_all`] with a `Host` header, and with these names in `http_names`.
+    fn get_all_as(
         (host, names): (Option<&'static str>, &'static [&'static str]),
         paths: &'static [&'static str],
         answer: Option<&'static str>,
@@ -343,11 +343,11 @@ mod tests {
         let listener = runtime.block_on(http::bind("127.0.0.1:0".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
         let member = std::thread::spawn(move || {
-            let asked = inputs.into_iter().map(|input| {
+            let requests = inputs.into_iter().map(|input| {
                 let Input::Question(_, reply) = input else { panic!("a question") };
                 answer.map(|text| reply(text.to_owned()))
             });
-            asked.count()
+            requests.count()
         });
         let fetch = move |path| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -368,27 +368,27 @@ mod tests {
             };
             tokio::select! { () = served => {}, () = done => {} }
         });
-        // Connections can ask until then.
+        // Connections can send requests until the runtime is dropped.
         drop(runtime);
         (browser.join().unwrap(), member.join().unwrap())
     }
 
-    fn fetched(paths: &'static [&'static str; 1], answer: Option<&'static str>) -> String {
-        visited(paths, answer).0.remove(0)
+    fn get(paths: &'static [&'static str; 1], answer: Option<&'static str>) -> String {
+        get_all(paths, answer).0.remove(0)
     }
 
     #[test]
-    fn who_asks_all_the_time_does_not_keep_the_member_from_its_work() {
-        let began = std::time::Instant::now();
-        let (said, asked) = visited(&["/status.json"; 50], Some(r#"{"members":[]}"#));
-        assert!(said.iter().all(|text| text.ends_with(r#"{"members":[]}"#)), "{said:?}");
-        // Five times a second.
-        let most = 1 + began.elapsed().as_millis() as usize / 200;
-        assert!((1..=most).contains(&asked), "{asked} questions");
+    fn frequent_requests_are_answered_from_a_cache() {
+        let start = std::time::Instant::now();
+        let (responses, requests) = get_all(&["/status.json"; 50], Some(r#"{"members":[]}"#));
+        assert!(responses.iter().all(|text| text.ends_with(r#"{"members":[]}"#)), "{responses:?}");
+        // At most five requests per second reach the member.
+        let max = 1 + start.elapsed().as_millis() as usize / 200;
+        assert!((1..=max).contains(&requests), "{requests} requests");
     }
 
     #[test]
-    fn a_foreign_page_does_not_read_what_is_here_by_a_name_of_its_own() {
+    fn requests_by_a_foreign_host_name_are_rejected() {
         let names = &["West.example.net", "monitor"];
         let paths = &["/", "/status.json", "/events.json", "/metrics"];
         for (host, status) in [
@@ -407,23 +407,24 @@ mod tests {
             ("monitor.rebound.example", "421"),
             ("[monitor]", "421"),
         ] {
-            let (said, asked) = visited_as((Some(host), names), paths, Some(r#"{"members":[]}"#));
-            let begin = format!("HTTP/1.1 {status} ");
-            assert!(said.iter().all(|text| text.starts_with(&begin)), "{host}: {said:?}");
-            assert_eq!(asked > 0, status == "200", "{host}");
-            assert!(status == "200" || said.iter().all(|text| text.contains("http_names")), "{host}: {said:?}");
+            let (responses, requests) = get_all_as((Some(host), names), paths, Some(r#"{"members":[]}"#));
+            let start = format!("HTTP/1.1 {status} ");
+            assert!(responses.iter().all(|text| text.starts_with(&start)), "{host}: {responses:?}");
+            assert_eq!(requests > 0, status == "200", "{host}");
+            let has_hint = responses.iter().all(|text| text.contains("http_names"));
+            assert!(status == "200" || has_hint, "{host}: {responses:?}");
         }
     }
 
     #[test]
-    fn metrics_and_status_are_served_and_a_busy_member_is_no_empty_one() {
+    fn metrics_and_status_are_served_and_an_overloaded_member_gives_an_error() {
         let counters =
             serde_json::to_string(&crate::counters::Counts { auth_failed: 3, ..Default::default() }).unwrap();
         let status = format!(
             r#"{{"members":[{{"name":"east","link":{{"up":true}}}}],"started_utc_s":7,"counters":{counters}}}"#
         );
         let status: &'static str = status.leak();
-        let metrics = fetched(&["/metrics"], Some(status));
+        let metrics = get(&["/metrics"], Some(status));
         assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.contains("text/plain; version=0.0.4"), "{metrics}");
         for line in [
             "longhaul_overlay_link_up{member=\"east\"} 1\n",
@@ -432,13 +433,13 @@ mod tests {
         ] {
             assert!(metrics.contains(line), "{line} in {metrics}");
         }
-        assert!(!metrics.contains("\nlonghaul_overlay_certificate"), "there is none");
-        // They come in an order of their own, so that each stands for itself.
+        assert!(!metrics.contains("\nlonghaul_overlay_certificate"), "the status has no certificate");
+        // Each help text must be complete, as a monitoring system may sort them.
         let helps: Vec<&str> = metrics.lines().filter(|l| l.starts_with("# HELP")).collect();
         assert!(helps.len() > 40 && helps.iter().all(|h| !h.contains(" them") && h.ends_with('.')), "{helps:?}");
-        assert!(fetched(&["/status.json"], Some(status)).ends_with(status));
+        assert!(get(&["/status.json"], Some(status)).ends_with(status));
         let paths = &["/metrics", "/status.json", "/events.json"];
-        let (busy, _) = visited(paths, None);
-        assert!(busy.iter().all(|said| said.starts_with("HTTP/1.1 503 ")), "{busy:?}");
+        let (responses, _) = get_all(paths, None);
+        assert!(responses.iter().all(|text| text.starts_with("HTTP/1.1 503 ")), "{responses:?}");
     }
 }

@@ -1,72 +1,74 @@
-//! The file of events.
+//! The event log file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
-/// The file of events. That it cannot be written, on a full disk for instance, ends no tunnel.
+/// The event log. Write errors, for example of a full disk, lose events and do not end the member.
 pub(super) struct EventFile<W> {
     file: W,
-    fails: bool,
+    /// Whether the last write failed.
+    has_failed: bool,
 }
 
 impl<W: Write> EventFile<W> {
     pub(super) fn new(file: W) -> Self {
-        Self { file, fails: false }
+        Self { file, has_failed: false }
     }
 
-    /// Says whether the event is in the file.
+    /// Writes an event; false: it is lost.
     pub(super) fn write(&mut self, event: &str) -> bool {
-        // A failure may have left a piece of a line.
-        let begin = if self.fails { "\n" } else { "" };
-        let written = self.file.write_all(format!("{begin}{event}\n").as_bytes());
+        // A failed write may have left a partial line.
+        let separator = if self.has_failed { "\n" } else { "" };
+        let written = self.file.write_all(format!("{separator}{event}\n").as_bytes());
         match &written {
-            Err(e) if !self.fails => tracing::warn!("events are lost, as their file cannot be written: {e}"),
-            Ok(()) if self.fails => tracing::warn!("the file of events can be written again"),
+            Err(e) if !self.has_failed => tracing::warn!("cannot write the event log, events are lost: {e}"),
+            Ok(()) if self.has_failed => tracing::warn!("the event log can be written again"),
             Err(_) | Ok(()) => {}
         }
-        self.fails = written.is_err();
-        !self.fails
+        self.has_failed = written.is_err();
+        !self.has_failed
     }
 }
 
-/// Looks whether events can be there: lines are added to no other file.
+/// Checks that a path is free or an event log, so that events are never added to another file.
 pub(super) fn check(path: &Path) -> Result<(), String> {
-    let is_link = std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
-    // Who may write to the directory could have made it; `/dev/stdout` is one, too, which leads to no file.
-    if is_link && std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    // Any user with write permission in the directory can create a link to another file. A link to a device, as
+    // `/dev/stdout`, is allowed.
+    if is_link && std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         return Err(format!("{} is a link to a file; set `event_log` to the name of the file itself", path.display()));
     }
-    if is_ours(path) {
+    if is_event_log(path) {
         return Ok(());
     }
-    Err(format!("{} exists and has no events in it; set `event_log` to another name", path.display()))
+    Err(format!("{} exists and is not an event log; set `event_log` to another name", path.display()))
 }
 
-/// Whether what is there are events, or nothing.
-fn is_ours(path: &Path) -> bool {
-    let Ok(there) = std::fs::metadata(path) else { return true };
-    // A pipe or a terminal is somebody's to read, and has no lines of its own.
-    if !there.is_file() || there.len() == 0 {
-        return !there.is_dir();
+/// Whether the path is free, or holds events.
+fn is_event_log(path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return true };
+    // A FIFO or a terminal has no contents to protect.
+    if !found.is_file() || found.len() == 0 {
+        return !found.is_dir();
     }
     let mut first = [0];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut first));
-    // One that this member may add to and not read; and of the first line a full disk may have taken a piece.
+    // The file may be writable only. The first byte suffices, as a full disk may have truncated the first line.
     read.map_or_else(|e| e.kind() == ErrorKind::PermissionDenied, |()| first == *b"{")
 }
 
-/// Opens it, to add to what is there; nothing where that cannot be, which is told.
+/// Opens the event log for appending; on an error logs a warning and returns `None`.
 pub(super) fn open(path: &Path) -> Option<EventFile<File>> {
-    let open = kernel::append_private(path);
-    let tell = |e: &std::io::Error| {
+    let file = kernel::append_private(path);
+    let warn = |e: &std::io::Error| {
         let path = path.display();
         match kernel::has_no_reader(e) {
             true => tracing::warn!("no process reads the FIFO {path} (`event_log`), so events are not written to it"),
-            false => tracing::warn!("events are lost, as their file {path} cannot be had: {e}"),
+            false => tracing::warn!("cannot open the event log {path}, events are lost: {e}"),
         }
     };
-    open.inspect_err(tell).ok().map(EventFile::new)
+    file.inspect_err(warn).ok().map(EventFile::new)
 }
 
 #[cfg(test)]
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fifo_that_nobody_reads_does_not_stop_the_start() {
+    fn a_fifo_without_a_reader_does_not_block_the_start() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -82,17 +84,17 @@ mod tests {
         assert!(open(&path).is_none());
     }
 
-    /// Takes what fits.
+    /// A disk with limited free space.
     struct Disk {
-        room: usize,
-        taken: Vec<u8>,
+        free: usize,
+        contents: Vec<u8>,
     }
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let n = bytes.len().min(self.room);
-            self.room -= n;
-            self.taken.extend(&bytes[..n]);
+            let n = bytes.len().min(self.free);
+            self.free -= n;
+            self.contents.extend(&bytes[..n]);
             if n == 0 { Err(ErrorKind::StorageFull.into()) } else { Ok(n) }
         }
 
@@ -102,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_added_to_events_alone() {
+    fn events_are_appended_only_to_an_event_log() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events");
-        assert!(is_ours(&path) && !is_ours(directory.path()));
-        for (text, ours) in [
+        assert!(is_event_log(&path) && !is_event_log(directory.path()));
+        for (text, expected) in [
             ("", true),
             ("{\"event\":\"left\"}\n", true),
             ("{\"n\"\n{\"event\":\"left\"}\n", true),
@@ -115,7 +117,7 @@ mod tests {
             ("7\n", false),
         ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(is_ours(&path), ours, "{text}");
+            assert_eq!(is_event_log(&path), expected, "{text}");
         }
         std::fs::write(&path, "{\"event\":\"left\"}\n").unwrap();
         let link = directory.path().join("link");
@@ -125,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_costs_events_and_no_more() {
-        let mut file = EventFile::new(Disk { room: 12, taken: Vec::new() });
+    fn lines_after_a_full_disk_are_complete() {
+        let mut file = EventFile::new(Disk { free: 12, contents: Vec::new() });
         assert_eq!([r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#].map(|e| file.write(e)), [true, false, false]);
-        file.file.room = 100;
+        file.file.free = 100;
         assert_eq!([r#"{"n":4}"#, r#"{"n":5}"#].map(|e| file.write(e)), [true, true]);
-        let text = String::from_utf8(file.file.taken).unwrap();
-        assert_eq!(text, "{\"n\":1}\n{\"n\"\n{\"n\":4}\n{\"n\":5}\n", "what follows the failure is whole");
+        let text = String::from_utf8(file.file.contents).unwrap();
+        assert_eq!(text, "{\"n\":1}\n{\"n\"\n{\"n\":4}\n{\"n\":5}\n");
     }
 }

@@ -1,4 +1,4 @@
-//! What the member does when the network of its host changes, and tells of it.
+//! Reaction to changes of the host's network: restores addresses and routes, and reports their state.
 
 use std::time::Duration;
 
@@ -7,30 +7,31 @@ use serde_json::{Value, json};
 use units::Instant;
 
 use super::threads::Threads;
-use super::{Input, Node, PATIENCE};
+use super::{Input, Node, POLL_INTERVAL};
 use crate::OverlayError;
 use crate::core::Event;
-use crate::host_routes::{Found, HostState, Restored};
+use crate::host_routes::{HostState, Restored, SyncReport};
 use std::sync::mpsc::SyncSender;
 
-/// How long changes are gathered before the host is looked at: routing daemons change thousands of routes in a row, and `ip link set DEV down; ip link set
-/// DEV up` is one change to the tunnel.
-const GATHER: Duration = Duration::from_millis(100);
-/// Where somebody removes routes again and again, that is told so often; all are counted.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Time for which changes are collected before a sync: routing daemons change thousands of routes in a row, and `ip
+/// link set DEV down; ip link set DEV up` counts as one change.
+const BATCH_DELAY: Duration = Duration::from_millis(100);
+/// Minimum interval between two events on restored routes, which another process may remove repeatedly. The counter has
+/// all of them.
+const RESTORED_EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Has the controlling thread look at the host whenever its network has changed.
+/// Starts the thread that notifies the controlling thread of changes of the host's network.
 pub(super) fn watch(
     mut changes: NetworkWatch,
     inputs: SyncSender<Input>,
     threads: &mut Threads,
 ) -> Result<(), OverlayError> {
-    let ending = std::sync::Arc::clone(&threads.ending);
+    let shutdown = std::sync::Arc::clone(&threads.shutdown);
     threads.start("overlay-routes", "watching the routes of this host".to_owned(), move || {
-        while !ending.is_due() {
-            if changes.wait(PATIENCE)? {
-                kernel::sleep_for(GATHER);
-                // Nobody waits for it any more when the member ends.
+        while !shutdown.is_requested() {
+            if changes.wait(POLL_INTERVAL)? {
+                kernel::sleep_for(BATCH_DELAY);
+                // The receiver is gone only during a shutdown.
                 let _ = inputs.send(Input::HostChanged);
             }
         }
@@ -38,83 +39,81 @@ pub(super) fn watch(
     })
 }
 
-/// What was told of the host.
+/// State of the host that was reported last.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     state: Option<HostState>,
-    restored: Option<Instant>,
+    /// Time of the last event on restored routes.
+    restored_at: Option<Instant>,
 }
 
 impl Node {
-    /// Looks at what this host has of the overlay, adds what is missing, and tells; gives what was added again.
-    pub(super) fn look_at_host(&mut self, now: Instant) -> Restored {
-        match self.host.look() {
-            Ok(found) => self.tell_host(now, found),
+    /// Adds missing addresses and routes to the host and reports changes; returns the restored ones.
+    pub(super) fn sync_host(&mut self, now: Instant) -> Restored {
+        match self.host.sync() {
+            Ok(report) => self.report_host(now, report),
             Err(e) => {
-                tracing::warn!("the routes of this host cannot be looked at: {e}");
+                tracing::warn!("cannot read the addresses and routes of this host: {e}");
                 Restored::default()
             }
         }
     }
 
-    pub(super) fn tell_host(&mut self, now: Instant, found: Found) -> Restored {
-        let Found { state, restored, refused } = found;
-        for e in refused {
-            tracing::warn!("a route into the overlay is missing: {e}");
+    pub(super) fn report_host(&mut self, now: Instant, report: SyncReport) -> Restored {
+        let SyncReport { state, restored, rejected } = report;
+        for e in rejected {
+            tracing::warn!("cannot add a route into the overlay: {e}");
         }
         self.status.count_restored(restored.len() as u64);
-        let is_due = self.told.restored.is_none_or(|at| now.saturating_since(at) >= TELL_EVERY);
+        let is_due = self.reported.restored_at.is_none_or(|at| now.saturating_since(at) >= RESTORED_EVENT_INTERVAL);
         if restored.len() > 0 && is_due {
-            self.told.restored = Some(now);
-            self.tell(&Event::RoutesRestored(restored.clone()));
+            self.reported.restored_at = Some(now);
+            self.log_event(&Event::RoutesRestored(restored.clone()));
         }
-        let before = self.told.state.replace(state.clone());
+        let before = self.reported.state.replace(state.clone());
         let before = before.unwrap_or_else(|| HostState { up: true, ..HostState::default() });
         let of_tunnel = |s: &HostState| (s.up, s.missing_addresses.clone(), s.missing_routes.clone());
         if of_tunnel(&before) != of_tunnel(&state) {
-            self.tell_missing(&state);
+            self.report_missing(&state);
         }
         if before.other_routes != state.other_routes {
-            self.tell_others(&before, &state);
+            self.report_overridden(&before, &state);
         }
         self.status.set_host(state);
         restored
     }
 
-    fn tell_missing(&mut self, state: &HostState) {
+    fn report_missing(&mut self, state: &HostState) {
         let name = &self.settings.device;
         if !state.up {
-            tracing::warn!("the tunnel device {name} is down: packets for peers are refused until it is up");
-        } else if state.is_whole() {
-            tracing::info!("the tunnel device {name} has all addresses and routes again");
+            tracing::warn!("the tunnel device {name} is down; packets for peers are rejected until it is up");
+        } else if state.is_complete() {
+            tracing::info!("all addresses and routes of the tunnel device {name} are in place again");
         }
         for address in &state.missing_addresses {
-            tracing::warn!("the tunnel device {name} lacks the address {address}");
+            tracing::warn!("the address {address} is missing on the tunnel device {name}");
         }
         for to in state.missing_routes.iter().filter(|_| state.up) {
             let command = self.host.command(*to);
-            tracing::warn!("what is for {to} does not go to {name}; for that root adds: {command}");
+            tracing::warn!("the route to {to} over {name} is missing; add it as root with `{command}`");
         }
         let (addresses, routes) = (state.missing_addresses.clone(), state.missing_routes.clone());
-        self.tell(&Event::RoutesMissing { device_up: state.up, addresses, routes });
+        self.log_event(&Event::RoutesMissing { device_up: state.up, addresses, routes });
     }
 
-    fn tell_others(&mut self, before: &HostState, state: &HostState) {
+    fn report_overridden(&mut self, before: &HostState, state: &HostState) {
         for other in state.other_routes.iter().filter(|o| !before.other_routes.contains(o)) {
-            let by = other.device.as_ref().map_or_else(String::new, |device| format!(" (by {device})"));
-            tracing::warn!(
-                "this host has another route to {}{by} already, so that what is for it does not go into the overlay",
-                other.subnet
-            );
+            let over = other.device.as_ref().map_or_else(String::new, |device| format!(" over {device}"));
+            tracing::warn!("another route of this host to {}{over} overrides the overlay's", other.subnet);
         }
-        for gone in before.other_routes.iter().filter(|o| !state.other_routes.contains(o)) {
-            tracing::info!("what is for {} goes into the overlay again", gone.subnet);
+        for former in before.other_routes.iter().filter(|o| !state.other_routes.contains(o)) {
+            tracing::info!("packets for {} use the overlay again", former.subnet);
         }
-        self.tell(&Event::RoutesOverridden { routes: state.other_routes.clone() });
+        self.log_event(&Event::RoutesOverridden { routes: state.other_routes.clone() });
     }
 }
 
-/// The answer to `reload` with what was added again on this host.
+/// The reply to `reload` with the addresses and routes restored on this host.
 pub(super) fn with_restored(mut answer: Value, restored: &Restored) -> Value {
     if let Some(answer) = answer.as_object_mut() {
         answer.insert("restored".to_owned(), json!(restored));

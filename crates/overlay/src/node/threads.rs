@@ -1,4 +1,4 @@
-//! Threads of which none ends alone.
+//! The threads of a member. When one of them fails, all end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,69 +7,69 @@ use std::thread::JoinHandle;
 
 use crate::OverlayError;
 
-/// That all shall end, and why if nobody has asked for it.
+/// Shared flag that ends all threads, with the error that caused an unrequested shutdown.
 #[derive(Default)]
 pub(super) struct Shutdown {
-    is_due: AtomicBool,
-    why: Mutex<Option<OverlayError>>,
+    is_requested: AtomicBool,
+    error: Mutex<Option<OverlayError>>,
 }
 
 impl Shutdown {
-    pub(super) fn begin(&self) {
-        self.is_due.store(true, Ordering::Relaxed);
+    pub(super) fn request(&self) {
+        self.is_requested.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_due(&self) -> bool {
-        self.is_due.load(Ordering::Relaxed)
+    pub(super) fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::Relaxed)
     }
 
-    /// Something ends that the others need. The first of them is why; the rest follows from it.
-    pub(super) fn fail(&self, what: &str, why: String) {
-        if !self.is_due() {
-            let error = || OverlayError::Ended { what: what.to_owned(), why };
-            self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(error);
+    /// Requests a shutdown after a thread has failed. The first error is kept; later ones are its consequences.
+    fn fail(&self, task: &str, why: String) {
+        if !self.is_requested() {
+            let error = || OverlayError::Ended { what: task.to_owned(), why };
+            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(error);
         }
-        self.begin();
+        self.request();
     }
 }
 
-/// The member's threads. When one of them fails, all end.
+/// The threads of a member.
 #[derive(Default)]
 pub(super) struct Threads {
-    pub(super) ending: Arc<Shutdown>,
+    pub(super) shutdown: Arc<Shutdown>,
     running: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// `what`: what it does, for people who read that it failed.
+    /// Starts a thread. `task`: its task for error messages.
     pub(super) fn start<E: std::fmt::Display>(
         &mut self,
         name: &str,
-        what: String,
+        task: String,
         work: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OverlayError> {
-        let ending = Arc::clone(&self.ending);
-        // Nothing of what a panic leaves half done is used again.
+        let shutdown = Arc::clone(&self.shutdown);
+        // After a panic the process ends, so no inconsistent state is used.
         let work = AssertUnwindSafe(work);
         let work = move || match catch_unwind(work) {
             Ok(Ok(())) => {}
-            Ok(Err(e)) => ending.fail(&what, e.to_string()),
-            Err(_) => ending.fail(&what, "a fault of longhaul's, please report the panic above".to_owned()),
+            Ok(Err(e)) => shutdown.fail(&task, e.to_string()),
+            Err(_) => shutdown.fail(&task, "internal error; please report the panic above".to_owned()),
         };
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
         self.running.push(started.map_err(OverlayError::io(format!("starting {name}")))?);
         Ok(())
     }
 
-    /// Waits until all have ended.
+    /// Waits until all threads have ended.
     ///
     /// # Errors
-    /// Why they did, if nobody had asked for it.
+    /// The error that caused an unrequested shutdown.
     pub(super) fn join(self) -> Result<(), OverlayError> {
         for thread in self.running {
             let _ = thread.join();
         }
-        self.ending.why.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.shutdown.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
@@ -79,29 +79,29 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn when_a_thread_fails_all_end_and_it_is_said_why() {
-        let fails = |work: fn() -> Result<(), String>| {
+    fn the_failure_of_a_thread_ends_all_and_is_reported() {
+        let error_of = |work: fn() -> Result<(), String>| {
             let mut threads = Threads::default();
-            let ending = Arc::clone(&threads.ending);
+            let shutdown = Arc::clone(&threads.shutdown);
             let waits = move || -> Result<(), String> {
-                while !ending.is_due() {
+                while !shutdown.is_requested() {
                     kernel::sleep_for(Duration::from_millis(1));
                 }
-                Err("it was told to end".to_owned())
+                Err("ended by the shutdown".to_owned())
             };
             threads.start("waits", "waiting".to_owned(), waits).unwrap();
             threads.start("works", "working".to_owned(), work).unwrap();
             threads.join().unwrap_err().to_string()
         };
-        let said = fails(|| Err("the device is gone".to_owned()));
-        assert_eq!(said, "the member cannot go on: working: the device is gone");
-        let said = fails(|| panic!("as a test"));
-        assert!(said.contains("working") && said.contains("report"), "{said}");
+        let error = error_of(|| Err("the device is gone".to_owned()));
+        assert!(error.ends_with(": working: the device is gone"), "{error}");
+        let error = error_of(|| panic!("as a test"));
+        assert!(error.contains("working") && error.contains("report"), "{error}");
 
         let mut threads = Threads::default();
-        let ending = Arc::clone(&threads.ending);
+        let shutdown = Arc::clone(&threads.shutdown);
         threads.start("ends", String::new(), || Ok::<(), String>(())).unwrap();
-        ending.begin();
+        shutdown.request();
         threads.join().unwrap();
     }
 }

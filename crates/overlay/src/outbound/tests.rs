@@ -13,10 +13,10 @@ use crate::inbound::note_reset;
 use crate::session::{Cipher, Keys, Number, Session};
 use crate::table::{PeerEntry, Sources};
 
-/// Inner packets of this length: a thousand of them are a megabyte.
+/// Length of an inner packet: a thousand of them are a megabyte.
 const BYTES: usize = 1000;
 
-/// One member, reached directly there.
+/// A table with one peer, reached directly at `to`.
 fn table(to: std::net::SocketAddr) -> Table {
     let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
     let end = Arc::new(Session::new(Member(2), 3, 4, Instant::ZERO, true, &keys).unwrap());
@@ -28,7 +28,7 @@ fn table(to: std::net::SocketAddr) -> Table {
         predicted_bps: 0,
         capacity_bps: 0,
         throughput_bps: 0,
-        most: 1400,
+        mtu: 1400,
         to,
         end,
         hop,
@@ -47,7 +47,7 @@ fn table(to: std::net::SocketAddr) -> Table {
     Table { own: Member(1), peers: vec![peer], index, prefixes: vec![(subnet, 0)], ..Table::default() }
 }
 
-/// A datagram of UDP from this port, as the device hands it over.
+/// A UDP packet from `port`, as the device delivers it.
 fn packet_from(port: u16) -> Vec<u8> {
     let mut ip = vec![0; BYTES];
     ip[..10].copy_from_slice(&[0x45, 0, (BYTES >> 8) as u8, BYTES as u8, 0, 0, 0, 0, 64, 17]);
@@ -58,7 +58,7 @@ fn packet_from(port: u16) -> Vec<u8> {
     [&[0; VNET_HEADER][..], &ip].concat()
 }
 
-/// A thread's part, and who gets what it sends; nothing where there can be no device.
+/// A transmit thread's state and the socket of its peer; `None` where no TUN device can be created.
 fn outbound() -> Option<(Outbound, UdpSocket)> {
     let namespace = or_skip(Namespace::new())?;
     let tun = or_skip(namespace.run(|| Tun::new("lh%d", TunKind::Tun, false)).unwrap())?;
@@ -73,13 +73,13 @@ fn outbound() -> Option<(Outbound, UdpSocket)> {
 }
 
 #[test]
-fn a_connection_is_told_how_large_its_way_is() {
+fn the_mss_of_a_connection_is_clamped_to_the_mtu_of_its_route() {
     let Some((mut outbound, there)) = outbound() else { return };
     let table = Arc::clone(&outbound.reader.table);
     let keys = Keys { cipher: Cipher::preferred(), send: [2; 32], receive: [1; 32] };
     let far = Session::new(Member(1), 4, 3, Instant::ZERO, false, &keys).unwrap();
-    let mut announced = |mss: u16| {
-        // A SYN with that option alone (RFC 9293, section 3.1).
+    let mut clamped = |mss: u16| {
+        // A SYN with the MSS option alone (RFC 9293, section 3.1).
         let mut ip = vec![0x45, 0, 0, 44, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 1, 10, 77, 0, 2];
         ip.extend([0x1b, 0x58, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0xff, 0xff, 0, 0, 0, 0, 2, 4]);
         ip.extend(mss.to_be_bytes());
@@ -95,13 +95,13 @@ fn a_connection_is_told_how_large_its_way_is() {
         u16::from_be_bytes([inner[42], inner[43]])
     };
     // The route carries 1400 bytes: less 20 of IPv4 and 20 of TCP.
-    assert_eq!([1460, 1361, 1360, 536].map(&mut announced), [1360, 1360, 1360, 536]);
+    assert_eq!([1460, 1361, 1360, 536].map(&mut clamped), [1360, 1360, 1360, 536]);
 }
 
-/// A super-packet of TCP, as the device hands it over: `count` segments of 1360 bytes.
+/// A TCP super-packet of `count` segments of 1360 bytes, as the device delivers it.
 fn super_packet(count: usize) -> Vec<u8> {
     let length = 40 + count * 1360;
-    // The checksum is to be completed from byte 20 on, at its byte 16; TCP over IPv4 (linux/virtio_net.h).
+    // The partial checksum starts at byte 20 and is stored at offset 16 from there; TCP over IPv4 (linux/virtio_net.h).
     let mut vnet = vec![1, 1, 40, 0, 80, 5, 20, 0, 16, 0];
     vnet.resize(VNET_HEADER, 0);
     let mut ip = vec![0; length];
@@ -113,12 +113,12 @@ fn super_packet(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_that_its_receiver_resets_is_no_elephant_any_more() {
+fn a_reset_by_the_receiver_ends_an_elephant_flow() {
     let Some((mut outbound, _there)) = outbound() else { return };
     let (to, resets) = std::sync::mpsc::sync_channel(1);
     outbound.resets = resets;
     let table = Arc::clone(&outbound.reader.table);
-    // 54 kB each.
+    // 54 kB per super-packet.
     for _ in 0..20 {
         let mut packet = super_packet(40);
         let length = packet.len();
@@ -126,23 +126,23 @@ fn a_connection_that_its_receiver_resets_is_no_elephant_any_more() {
     }
     let elephants = |outbound: &Outbound| outbound.placement.active()[&Path::direct(Member(2))].elephants;
     assert_eq!(elephants(&outbound), 1);
-    let mut answer = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 2, 10, 77, 0, 1];
-    answer.extend([0x13, 0x89, 0x1b, 0x58, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x11, 0, 0, 0, 0, 0, 0]);
-    // FIN: the receiver sends no more, and may go on to receive.
-    note_reset(std::slice::from_ref(&to), &answer);
-    outbound.take_resets();
+    let mut reply = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 77, 0, 2, 10, 77, 0, 1];
+    reply.extend([0x13, 0x89, 0x1b, 0x58, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x11, 0, 0, 0, 0, 0, 0]);
+    // After a FIN of the receiver the flow may continue.
+    note_reset(std::slice::from_ref(&to), &reply);
+    outbound.poll_resets();
     assert_eq!(elephants(&outbound), 1);
-    answer[33] = 0x14;
-    note_reset(&[to], &answer);
-    outbound.take_resets();
+    reply[33] = 0x14;
+    note_reset(&[to], &reply);
+    outbound.poll_resets();
     assert_eq!(elephants(&outbound), 0);
 }
 
 #[test]
-fn headers_that_contradict_each_other_end_nothing() {
+fn inconsistent_headers_do_no_harm() {
     let Some((mut outbound, _there)) = outbound() else { return };
     let table = Arc::clone(&outbound.reader.table);
-    // TCP is said to begin where it does not, and there to have a header of 8, 12 or 20 bytes.
+    // The checksum start is not that of the TCP header, or the data offset is 8, 12 or 20 bytes.
     for (start, offset) in [(32_u8, 0x20), (32, 0x30), (32, 0x50), (20, 0x20)] {
         for length in [1500, 65_535] {
             let mut vnet = vec![1, 1, 40, 0, 0xe8, 3, start, 0, 16, 0];
@@ -162,7 +162,7 @@ fn headers_that_contradict_each_other_end_nothing() {
 }
 
 #[test]
-fn who_sends_what_is_too_large_is_told_so_now_and_then() {
+fn packet_too_big_messages_are_rate_limited() {
     let Some((mut outbound, _there)) = outbound() else { return };
     let table = Arc::clone(&outbound.reader.table);
     let mut packet = packet_from(7000);
@@ -170,18 +170,18 @@ fn who_sends_what_is_too_large_is_told_so_now_and_then() {
     packet[VNET_HEADER + 6] = 0x40;
     packet.resize(VNET_HEADER + 1500, 0);
     packet[VNET_HEADER + 2..VNET_HEADER + 4].copy_from_slice(&1500_u16.to_be_bytes());
-    let (began, length) = (kernel::now(), packet.len());
+    let (start, length) = (kernel::now(), packet.len());
     (0..1000).for_each(|_| outbound.send(&table, &mut packet.clone(), length));
-    let took = kernel::now().saturating_since(began).as_secs_f64();
+    let elapsed_s = kernel::now().saturating_since(start).as_secs_f64();
     let counts = outbound.counters.counts();
-    // The device is down, so that each answer fails and is counted: 50 at once, and a hundred a second.
+    // The device is down, so each message fails and is counted: a burst of 50, and 100 per second.
     assert_eq!(counts.too_large, 1000);
-    let most = 50.0 + 100.0 * took + 1.0;
-    assert!(counts.tun_errors >= 50 && counts.tun_errors as f64 <= most, "{counts:?} in {took} s");
+    let max = 50.0 + 100.0 * elapsed_s + 1.0;
+    assert!(counts.tun_errors >= 50 && counts.tun_errors as f64 <= max, "{counts:?} in {elapsed_s} s");
 }
 
 #[test]
-fn nothing_is_allocated_for_a_packet() {
+fn sending_a_packet_allocates_no_memory() {
     let Some((mut outbound, _there)) = outbound() else { return };
     let (table, mut buffer) = (Arc::clone(&outbound.reader.table), vec![0; LARGEST_PACKET]);
     let mut send = |packet: &[u8]| {
@@ -199,7 +199,7 @@ fn nothing_is_allocated_for_a_packet() {
 }
 
 #[test]
-fn a_flow_goes_to_whose_its_destination_is_now() {
+fn a_flow_follows_a_change_of_the_owner_of_its_destination() {
     let Some((mut outbound, there)) = outbound() else { return };
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let send = |outbound: &mut Outbound| {
@@ -210,11 +210,11 @@ fn a_flow_goes_to_whose_its_destination_is_now() {
     };
     let sockets = [&there, &other];
     sockets.iter().for_each(|s| s.set_nonblocking(true).unwrap());
-    // On loopback everything has arrived when it has been sent.
+    // On loopback a datagram has arrived when its send call returns.
     let arrived = || sockets.map(|s| std::iter::from_fn(|| s.recv(&mut [0; 2000]).ok()).count());
     send(&mut outbound);
     assert_eq!(arrived(), [1, 0]);
-    // Somebody joins who serves a part of what the first one does.
+    // A new member serves a longer prefix inside the subnet of the first one.
     let mut joined = table(there.local_addr().unwrap());
     let mut second = table(other.local_addr().unwrap()).peers.remove(0);
     second.routes[0].path = Path::direct(Member(3));
@@ -222,16 +222,16 @@ fn a_flow_goes_to_whose_its_destination_is_now() {
     joined.index.insert(Member(3), 1);
     joined.prefixes = vec![(IpNet::from(IpAddr::from([10, 77, 0, 2])), 1), ("10.77.0.0/24".parse().unwrap(), 0)];
     outbound.reader.table = Arc::new(joined);
-    outbound.take_table();
+    outbound.update_table();
     send(&mut outbound);
-    assert_eq!(arrived(), [0, 1], "not where it went before");
-    // And nothing else changes: the flow stays.
-    outbound.take_table();
-    let remembered = outbound.placement.active().values().map(|active| active.flows).sum::<u32>();
-    assert_eq!(remembered, 1);
+    assert_eq!(arrived(), [0, 1], "the new owner");
+    // An unchanged table keeps the flow.
+    outbound.update_table();
+    let tracked = outbound.placement.active().values().map(|active| active.flows).sum::<u32>();
+    assert_eq!(tracked, 1);
 }
 
-/// Two routes to the member, directly and over another one, with these weights and each of 100 Mb/s.
+/// Two routes of 100 Mb/s to the peer with these weights: the direct one, and one over a relay.
 fn two_routes(sockets: [&UdpSocket; 2], weights: [f64; 2]) -> Table {
     let [first, second] = sockets.map(|s| table(s.local_addr().unwrap()));
     let mut both = first;
@@ -245,7 +245,7 @@ fn two_routes(sockets: [&UdpSocket; 2], weights: [f64; 2]) -> Table {
     both
 }
 
-/// By which of both routes each of these flows goes.
+/// Index of the route that each flow takes.
 fn routes_of(outbound: &mut Outbound, sockets: [&UdpSocket; 2], ports: std::ops::Range<u16>) -> Vec<usize> {
     sockets.iter().for_each(|s| s.set_nonblocking(true).unwrap());
     let table = Arc::clone(&outbound.reader.table);
@@ -254,57 +254,58 @@ fn routes_of(outbound: &mut Outbound, sockets: [&UdpSocket; 2], ports: std::ops:
         let length = packet.len();
         outbound.send(&table, &mut packet, length);
         outbound.batch.flush(&outbound.socket, &outbound.counters);
-        // On loopback everything has arrived when it has been sent.
-        let came = sockets.map(|s| std::iter::from_fn(|| s.recv(&mut [0; 2000]).ok()).count());
-        assert_eq!(came.iter().sum::<usize>(), 1, "{port}: {came:?}");
-        came[1]
+        // On loopback a datagram has arrived when its send call returns.
+        let arrived = sockets.map(|s| std::iter::from_fn(|| s.recv(&mut [0; 2000]).ok()).count());
+        assert_eq!(arrived.iter().sum::<usize>(), 1, "{port}: {arrived:?}");
+        arrived[1]
     };
     ports.map(one).collect()
 }
 
 #[test]
-fn flows_are_spread_by_the_weights_of_their_ways_and_stay_where_they_are() {
+fn new_flows_are_spread_by_route_weight_and_keep_their_route() {
     let Some((mut outbound, there)) = outbound() else { return };
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let sockets = [&there, &other];
-    let take = |outbound: &mut Outbound, weights| {
+    let set_weights = |outbound: &mut Outbound, weights| {
         outbound.reader.table = Arc::new(two_routes(sockets, weights));
-        outbound.take_table();
+        outbound.update_table();
     };
-    let over_the_other = |routes: &[usize]| routes.iter().sum::<usize>();
-    // Of 400 flows; four deviations of a share of a quarter are 35.
-    take(&mut outbound, [0.75, 0.25]);
+    let on_second = |routes: &[usize]| routes.iter().sum::<usize>();
+    // A quarter of 400 flows, with four standard deviations (35).
+    set_weights(&mut outbound, [0.75, 0.25]);
     let before = routes_of(&mut outbound, sockets, 1000..1400);
-    assert!((65..=135).contains(&over_the_other(&before)), "{}", over_the_other(&before));
-    take(&mut outbound, [0.25, 0.75]);
-    assert_eq!(routes_of(&mut outbound, sockets, 1000..1400), before, "where it began");
+    assert!((65..=135).contains(&on_second(&before)), "{}", on_second(&before));
+    set_weights(&mut outbound, [0.25, 0.75]);
+    assert_eq!(routes_of(&mut outbound, sockets, 1000..1400), before, "known flows keep their route");
     let after = routes_of(&mut outbound, sockets, 2000..2400);
-    assert!((265..=335).contains(&over_the_other(&after)), "{}", over_the_other(&after));
+    assert!((265..=335).contains(&on_second(&after)), "{}", on_second(&after));
 }
 
 #[test]
-fn elephants_that_crowd_a_way_are_moved_one_by_one() {
+fn elephant_flows_that_crowd_a_route_move_one_by_one() {
     let Some((mut outbound, there)) = outbound() else { return };
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let sockets = [&there, &other];
-    // All of six begin on the first route, and carry more than a megabyte each.
+    // All six flows start on the first route and carry more than a megabyte each.
     outbound.reader.table = Arc::new(two_routes(sockets, [1.0, 0.0]));
-    outbound.take_table();
+    outbound.update_table();
     for _ in 0..1002 {
         assert_eq!(routes_of(&mut outbound, sockets, 1000..1006), [0; 6]);
     }
-    let mut placed = Vec::new();
+    let mut on_second = Vec::new();
     for turn in 1..=4 {
         let table = Arc::clone(&outbound.reader.table);
         outbound.placement.rebalance(Instant::ZERO + turn * Duration::from_secs(5), &table);
-        placed.push(routes_of(&mut outbound, sockets, 1000..1006).iter().sum::<usize>());
+        on_second.push(routes_of(&mut outbound, sockets, 1000..1006).iter().sum::<usize>());
     }
-    // Alone there one gets 100 Mb/s and not 16.7, and a second one 50 and not 20; a third one would get 33.3 and not 25, which is less than half as much again.
-    assert_eq!(placed, [1, 2, 2, 2]);
+    // Shares after and before the move: 100 and 16.7 Mb/s for the first flow, 50 and 20 for the second. A third flow
+    // would gain less than 50 %: 33.3 and 25.
+    assert_eq!(on_second, [1, 2, 2, 2]);
 }
 
 #[test]
-fn frames_say_which_flow_has_carried_more_than_a_megabyte() {
+fn frames_carry_the_elephant_class_after_one_megabyte_of_their_flow() {
     let Some((mut outbound, there)) = outbound() else { return };
     let table = Arc::clone(&outbound.reader.table);
     let mut class = |port: u16| {
@@ -315,12 +316,12 @@ fn frames_say_which_flow_has_carried_more_than_a_megabyte() {
         let mut frame = vec![0; 2000];
         let length = there.recv(&mut frame).unwrap();
         assert_eq!(length, BYTES + 40);
-        // 0 an IP packet, and the class.
+        // Byte 0 is the content and byte 1 the class.
         assert_eq!(Sealed::decode(&frame).unwrap().content, Content::Packet { partial: false });
         frame[1]
     };
     let first = Vec::from_iter((0..1003).map(|_| class(7000)));
-    // A megabyte is not more than one.
+    // The threshold itself is not exceeded by the first 1000 packets.
     assert_eq!(first, [vec![1; 1000], vec![2; 3]].concat());
     assert_eq!(class(7001), 1, "another flow");
     assert_eq!(class(7000), 2);

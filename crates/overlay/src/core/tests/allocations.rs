@@ -8,8 +8,8 @@ fn over_a_relay(world: &World, line: &FrameSealer<'_>, datagram: &mut [u8]) -> V
     let now = micros(world.now);
     line.seal(datagram, Content::Packet { partial: false }, 0, now).unwrap();
     let take = |host: &Host, from: usize, datagram: &mut [u8]| {
-        let arrival = Arrival { came: world.now, from: endpoint(from), traffic_class: 0 };
-        host.decapsulator.take(&host.table, datagram, arrival, &host.counters, &mut |_, _| true)
+        let arrival = Arrival { received_at: world.now, from: endpoint(from), traffic_class: 0 };
+        host.decapsulator.handle_datagram(&host.table, datagram, arrival, &host.counters, &mut |_, _| true)
     };
     let Verdict::Forward(envelope) = take(&world.hosts[2], 0, datagram) else { panic!("it is to be passed on") };
     let hop = world.hosts[2].table.peer(number(1)).and_then(|p| p.session.as_ref()).unwrap();
@@ -27,7 +27,7 @@ fn nothing_is_allocated_to_seal_pass_on_and_open_a_packet() {
     assert_eq!(path.path.relays(), [number(2)]);
     let (head, tail) = (head(&path.path), tail(&path.path));
     let packet = [vec![0; head], ipv4(inner(0), inner(1), 1300), vec![0; tail]].concat();
-    let (line, mut datagram) = (path.line(table.own, 0), packet.clone());
+    let (line, mut datagram) = (path.sealer(table.own, 0), packet.clone());
     let mut once = || {
         datagram.copy_from_slice(&packet);
         over_a_relay(&world, &line, &mut datagram)

@@ -264,7 +264,7 @@ fn who_only_answers_over_relays_is_told_enough_to_go_on() {
 
 /// Largest packet on the best way.
 fn most(world: &World, from: usize, to: usize) -> Option<usize> {
-    world.hosts[from].table.peer(number(to))?.routes.first().map(|w| w.most)
+    world.hosts[from].table.peer(number(to))?.routes.first().map(|w| w.mtu)
 }
 
 #[test]

@@ -35,8 +35,9 @@ fn a_mark_on_the_datagram_goes_on_in_the_packet_or_drops_it() {
         world.run(SECOND);
         let (_, mut datagram) = world.sealed_packet(0, 1, 0, packet(DSCP | inside)).unwrap();
         let host = &world.hosts[1];
-        let arrival = Arrival { came: world.now, from: endpoint(0), traffic_class: outside };
-        let taken = host.decapsulator.take(&host.table, &mut datagram, arrival, &host.counters, &mut |_, _| true);
+        let arrival = Arrival { received_at: world.now, from: endpoint(0), traffic_class: outside };
+        let taken =
+            host.decapsulator.handle_datagram(&host.table, &mut datagram, arrival, &host.counters, &mut |_, _| true);
         let came = match taken {
             Verdict::Packet { begin, end, .. } => Some(datagram[begin..end].to_vec()),
             Verdict::Nothing | Verdict::Forward(_) => None,

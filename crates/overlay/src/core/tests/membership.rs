@@ -309,8 +309,8 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
     world.run(Duration::from_millis(100));
     let told = |world: &World, datagram: &[u8]| {
         let (host, mut told) = (&world.hosts[0], 0);
-        let arrival = Arrival { came: world.now, from: endpoint(2), traffic_class: 0 };
-        host.decapsulator.take(&host.table, &mut datagram.to_vec(), arrival, &host.counters, &mut |_, _| {
+        let arrival = Arrival { received_at: world.now, from: endpoint(2), traffic_class: 0 };
+        host.decapsulator.handle_datagram(&host.table, &mut datagram.to_vec(), arrival, &host.counters, &mut |_, _| {
             told += 1;
             true
         });

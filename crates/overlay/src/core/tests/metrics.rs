@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::http;
-use crate::status::{Counted, Question, Status};
+use crate::status::{Question, Statistics, Status};
 
 const PREFIX: &str = "longhaul_overlay_";
 
@@ -15,7 +15,7 @@ fn metrics() -> String {
     let core = &world.hosts[0].core;
     let settings = settings(0, 3);
     settings.members.change(|all| all.values_mut().for_each(|m| m.name.push_str("\"\\\n")));
-    let status = Status::new(Arc::new(settings), Counted::default(), world.now);
+    let status = Status::new(Arc::new(settings), Statistics::default(), world.now);
     http::metrics(&status.answer(&Question::Status, core, world.now))
 }
 
@@ -50,7 +50,7 @@ fn values_of_links_are_in_base_units_and_of_their_direction() {
     let mut world = World::new(2);
     world.wires.insert((1, 0), Wire { loss: 0.15, ..WIRE });
     world.run(20 * SECOND);
-    let status = Status::new(Arc::new(settings(0, 2)), Counted::default(), world.now);
+    let status = Status::new(Arc::new(settings(0, 2)), Statistics::default(), world.now);
     let text = http::metrics(&status.answer(&Question::Status, &world.hosts[0].core, world.now));
     let value = |name: &str| -> f64 {
         let of = format!("{PREFIX}link_{name}{{member=\"m1");

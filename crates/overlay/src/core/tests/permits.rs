@@ -10,8 +10,8 @@ type Queue = Vec<(FromNetwork, Permit)>;
 /// What a member's thread does with a datagram, as long as nobody handles what it tells.
 fn take(world: &World, to: usize, from: usize, mut datagram: Vec<u8>, queue: &mut Queue) {
     let host = &world.hosts[to];
-    let arrival = Arrival { came: world.now, from: endpoint(from), traffic_class: 0 };
-    host.decapsulator.take(&host.table, &mut datagram, arrival, &host.counters, &mut |event, place| {
+    let arrival = Arrival { received_at: world.now, from: endpoint(from), traffic_class: 0 };
+    host.decapsulator.handle_datagram(&host.table, &mut datagram, arrival, &host.counters, &mut |event, place| {
         queue.push((event, place));
         true
     });

@@ -80,11 +80,11 @@ fn of_threads_that_get_the_same_datagrams_one_delivers_each() {
     let sealed = (0..4000).map(|n| world.sealed_packet(0, 1, (n % 3) as u8, packet(n)).unwrap().1);
     let datagrams = Vec::from_iter(sealed);
     let host = &world.hosts[1];
-    let arrival = Arrival { came: world.now, from: endpoint(0), traffic_class: 0 };
+    let arrival = Arrival { received_at: world.now, from: endpoint(0), traffic_class: 0 };
     let take = || {
         let taken = datagrams.iter().map(|d| {
             let mut datagram = d.clone();
-            host.decapsulator.take(&host.table, &mut datagram, arrival, &host.counters, &mut |_, _| true)
+            host.decapsulator.handle_datagram(&host.table, &mut datagram, arrival, &host.counters, &mut |_, _| true)
         });
         taken.filter(|t| matches!(t, Verdict::Packet { .. })).count()
     };

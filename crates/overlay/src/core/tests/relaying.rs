@@ -134,7 +134,7 @@ fn for_strangers_nothing_is_passed_on() {
 fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
     let [end, hop] = [1, 2].map(|of| world.hosts[0].core.session(number(of)).unwrap());
     let space = world.hosts[0].table.peer(number(1)).unwrap().routes[0].space;
-    let Number { sequence, .. } = end.next(0, space).unwrap();
+    let Number { sequence, .. } = end.next_number(0, space).unwrap();
     let header = Sealed {
         content: Content::Packet { partial: false },
         class: CLASS_ELEPHANT,
@@ -150,7 +150,7 @@ fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
     let mut datagram = [&[0; ENVELOPE_BYTES][..], &body, &room].concat();
     let end_of_frame = datagram.len() - TAG_BYTES;
     end.seal(Number { queue: 0, space, sequence }, &mut datagram[ENVELOPE_BYTES..end_of_frame]).unwrap();
-    let Number { sequence, .. } = hop.next(0, SPACE_RELAYED).unwrap();
+    let Number { sequence, .. } = hop.next_number(0, SPACE_RELAYED).unwrap();
     let new = Envelope::new(number(0).0, &[number(2).0], number(1).0).unwrap();
     let header = Envelope { rate: envelope, receiver: hop.remote, sequence, sent: micros(world.now), ..new };
     datagram[..ENVELOPE_BYTES].copy_from_slice(&header.encode());

@@ -262,7 +262,7 @@ fn strangers_get_no_answer() {
 
 #[test]
 fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
-    use crate::session::MOST_FRAMES;
+    use crate::session::FRAMES_MAX;
     let mut world = World::new(2);
     world.run(2 * SECOND);
     let before = world.hosts[0].core.session(number(1)).unwrap();
@@ -273,9 +273,9 @@ fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 
     // Even if none could be.
-    after.use_up(0, MOST_FRAMES - 1);
-    let next = || after.next(0, 0).map(|n| n.sequence);
-    assert_eq!([next(), next()], [Some(MOST_FRAMES - 1), None]);
+    after.use_up(0, FRAMES_MAX - 1);
+    let next = || after.next_number(0, 0).map(|n| n.sequence);
+    assert_eq!([next(), next()], [Some(FRAMES_MAX - 1), None]);
     let line = FrameSealer {
         own: number(0),
         path: Path::direct(number(1)),
@@ -289,7 +289,7 @@ fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
 }
 
 /// Numbers that no frame has.
-const BEYOND: [u64; 5] = [crate::session::MOST_FRAMES, crate::session::MOST_FRAMES + 1, 1 << 33, 1 << 48, u64::MAX];
+const BEYOND: [u64; 5] = [crate::session::FRAMES_MAX, crate::session::FRAMES_MAX + 1, 1 << 33, 1 << 48, u64::MAX];
 
 /// A frame with a packet from the first to the second member that has this number, sealed as it should be.
 fn numbered(world: &World, sequence: u64) -> Vec<u8> {
@@ -322,7 +322,7 @@ fn a_frame_whose_number_is_beyond_all_is_not_taken_however_well_it_is_sealed() {
     // Nor has it moved the window.
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     // The last that there is: nothing but its number spoke against the others.
-    let frame = numbered(&world, crate::session::MOST_FRAMES - 1);
+    let frame = numbered(&world, crate::session::FRAMES_MAX - 1);
     world.receive(1, endpoint(0), frame);
     assert_eq!((malformed(&world), world.hosts[1].delivered.len()), (BEYOND.len() as u64, 201));
 }
@@ -347,13 +347,13 @@ fn an_envelope_whose_number_is_beyond_all_is_not_passed_on() {
     }
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     let (malformed, sent) = state(&world);
-    world.receive(2, endpoint(0), numbered(crate::session::MOST_FRAMES - 1));
+    world.receive(2, endpoint(0), numbered(crate::session::FRAMES_MAX - 1));
     assert_eq!(state(&world), (malformed, sent + 1));
 }
 
 #[test]
 fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
-    use crate::session::MOST_FRAMES;
+    use crate::session::FRAMES_MAX;
     let mut world = over_a_relay();
     let hops = |w: &World| [(0, 2), (2, 1)].map(|(a, b)| w.hosts[a].core.session(number(b)).unwrap());
     let before = hops(&world);
@@ -364,14 +364,14 @@ fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
     assert!(before.iter().zip(&after).all(|(b, a)| b.local != a.local), "successors are agreed on");
 
     // Even if none could be, at the origin and at the relay.
-    after.iter().for_each(|hop| hop.use_up(SPACE_RELAYED, MOST_FRAMES - 1));
+    after.iter().for_each(|hop| hop.use_up(SPACE_RELAYED, FRAMES_MAX - 1));
     let sealed = |w: &World| w.sealed_packet(0, 1, 0, ipv4(inner(0), inner(1), 100)).map(|(_, d)| d);
     let mut last = sealed(&world).unwrap();
-    assert_eq!(Envelope::decode(&last).unwrap().sequence, MOST_FRAMES - 1);
+    assert_eq!(Envelope::decode(&last).unwrap().sequence, FRAMES_MAX - 1);
     assert!(sealed(&world).is_none());
     let onward = Envelope { position: 1, ..Envelope::decode(&last).unwrap() };
     assert!(address(&after[1], (onward, 0), &mut last, 0).is_some());
-    assert_eq!(Envelope::decode(&last).unwrap().sequence, MOST_FRAMES - 1);
+    assert_eq!(Envelope::decode(&last).unwrap().sequence, FRAMES_MAX - 1);
     let written = last.clone();
     assert!(address(&after[1], (onward, 0), &mut last, 0).is_none());
     assert_eq!(last, written);
@@ -454,8 +454,8 @@ fn answers_to_no_call_do_not_reach_who_decides() {
         MacKeys::of(&identity(0).public()).write(&mut response, None);
         for datagram in [&mut cookie[..], &mut response[..]] {
             let host = &mut world.hosts[0];
-            let arrival = Arrival { came: world.now, from: endpoint(1), traffic_class: 0 };
-            host.decapsulator.take(&host.table, datagram, arrival, &host.counters, &mut |_, _| {
+            let arrival = Arrival { received_at: world.now, from: endpoint(1), traffic_class: 0 };
+            host.decapsulator.handle_datagram(&host.table, datagram, arrival, &host.counters, &mut |_, _| {
                 reached += 1;
                 true
             });
@@ -482,14 +482,20 @@ fn a_flood_of_handshakes_leaves_room_for_reports() {
     let host = &mut world.hosts[0];
     let mut initiation = wire::overlay::Initiation { sender: 1, noise: [3; 104] }.encode();
     MacKeys::of(&identity(0).public()).write(&mut initiation, None);
-    let arrival = Arrival { came: world.now, from: endpoint(1), traffic_class: 0 };
+    let arrival = Arrival { received_at: world.now, from: endpoint(1), traffic_class: 0 };
     let mut queue = Vec::new();
     for round in 1..=2 {
         for _ in 0..1000 {
-            host.decapsulator.take(&host.table, &mut initiation, arrival, &host.counters, &mut |e, place| {
-                queue.push((e, place));
-                true
-            });
+            host.decapsulator.handle_datagram(
+                &host.table,
+                &mut initiation,
+                arrival,
+                &host.counters,
+                &mut |e, place| {
+                    queue.push((e, place));
+                    true
+                },
+            );
         }
         // The queue of the controlling thread has 2048 places.
         assert_eq!(queue.len(), 256);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::gauges::Gauges;
-use crate::status::{Counted, Question, Status};
+use crate::status::{Question, Statistics, Status};
 use route::flows::Active;
 use serde_json::Value;
 
 pub(super) fn status(host: &Host, gauges: Vec<Arc<Gauges>>) -> Status {
-    Status::new(Arc::clone(&host.core.settings), Counted { gauges, ..Counted::default() }, Instant::ZERO)
+    Status::new(Arc::clone(&host.core.settings), Statistics { gauges, ..Statistics::default() }, Instant::ZERO)
 }
 
 /// All keys of an answer: those of what is in it behind a dot, behind `[]` for what a list holds.
@@ -37,7 +37,7 @@ fn the_reference_has_all_keys_of_the_status_and_no_others() {
     for model in models {
         let settings = Settings { model: Some(model), ..settings(0, 3) };
         let gauges = vec![Arc::new(Gauges { by_path: vec![path].into(), ..Gauges::default() })];
-        let status = Status::new(Arc::new(settings), Counted { gauges, ..Counted::default() }, Instant::ZERO);
+        let status = Status::new(Arc::new(settings), Statistics { gauges, ..Statistics::default() }, Instant::ZERO);
         keys(&status.answer(&Question::Status, &world.hosts[0].core, world.now), "", &mut told);
     }
     let reference = include_str!("../../../../../docs/reference/overlay.md");
