@@ -39,13 +39,13 @@ pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {
             format!("restored addresses and routes: {}", both(&restored.addresses, &restored.routes))
         }
         Event::RoutesMissing { device_up: false, .. } => {
-            "the tunnel device is down; packets for peers are refused".to_owned()
+            "the tunnel device is down; packets for peers are rejected".to_owned()
         }
         Event::RoutesMissing { addresses, routes, .. } if addresses.is_empty() && routes.is_empty() => {
             "all addresses and routes of the overlay are in place".to_owned()
         }
         Event::RoutesMissing { addresses, routes, .. } => {
-            format!("missing addresses and routes, whose packets are refused: {}", both(addresses, routes))
+            format!("missing addresses and routes, whose packets are rejected: {}", both(addresses, routes))
         }
         Event::RoutesOverridden { routes } if routes.is_empty() => {
             "no route of the overlay is overridden any more".to_owned()
@@ -119,6 +119,6 @@ mod tests {
         let clock = text(&Event::ClockSet { by_s: 3600 }, &name);
         assert_eq!(clock, "the system clock was set by +3600 s; all certificates are checked again");
         let down = Event::RoutesMissing { device_up: false, addresses: Vec::new(), routes: Vec::new() };
-        assert_eq!(text(&down, &name), "the tunnel device is down; packets for peers are refused");
+        assert_eq!(text(&down, &name), "the tunnel device is down; packets for peers are rejected");
     }
 }

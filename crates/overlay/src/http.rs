@@ -266,7 +266,7 @@ pub(crate) fn metrics(status: &Value) -> String {
             }
         }
     }
-    let help = "Predicted throughput of one TCP flow on the best route to the member in bits per second; absent without a route.";
+    let help = "Predicted throughput of one TCP flow on the best route to the member in bits per second; absent while unknown.";
     let _ = writeln!(out, "# HELP longhaul_overlay_predicted_bps {help}\n# TYPE longhaul_overlay_predicted_bps gauge");
     for member in members() {
         let best =

@@ -108,12 +108,7 @@ impl Node {
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         Self::check(&settings)?;
         control_socket::check_not_running(&settings)?;
-        if kernel::is_open_to_others(&settings.path).unwrap_or(false) {
-            let file = settings.path.display();
-            tracing::warn!(
-                "{file} contains the overlay's secret and other users can read it; restrict it with `chmod 600 {file}`"
-            );
-        }
+        warn_about_permissions(&settings.path);
         settings.offload =
             offload::self_test(settings.offload, offload::over_loopback, |text| tracing::warn!("{text}"));
         for warning in settings.fill_in_from_host() {
@@ -308,6 +303,14 @@ impl Node {
         }
         let line = self.status.note(event);
         self.files.event(line);
+    }
+}
+
+/// Warns about a settings file that other users can read, as it contains the network secret.
+fn warn_about_permissions(file: &Path) {
+    if kernel::is_open_to_others(file).unwrap_or(false) {
+        let file = file.display();
+        tracing::warn!("other users can read {file}, which contains `network_secret`; run `chmod 600 {file}`");
     }
 }
 

@@ -169,11 +169,11 @@ fn two_nodes_cannot_share_a_device_or_a_port() {
     let first = Node::start(&host, directory.path(), "west");
     assert_eq!(first.queues(directory.path(), "west"), 2);
     for (more, refusal) in [
-        ("queues = 2\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
-        ("queues = 1\nlisten = \"127.0.0.1:5461\"", "another process has the tunnel device lh0"),
-        ("queues = 2\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
+        ("queues = 2\nlisten = \"127.0.0.1:5461\"", "another process uses the tunnel device lh0"),
+        ("queues = 1\nlisten = \"127.0.0.1:5461\"", "another process uses the tunnel device lh0"),
+        ("queues = 2\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process uses UDP 127.0.0.1:5460"),
         ("device = \"lh1\"\nlisten = \"192.0.2.1:5460\"", "this host has no address 192.0.2.1"),
-        ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process receives at 127.0.0.1:5460"),
+        ("queues = 1\ndevice = \"lh1\"\nlisten = \"127.0.0.1:5460\"", "another process uses UDP 127.0.0.1:5460"),
     ] {
         settings(directory.path(), "east", "10.77.0.2", more);
         let (status, message) = Node::start(&host, directory.path(), "east").end(directory.path(), "east");
@@ -182,7 +182,7 @@ fn two_nodes_cannot_share_a_device_or_a_port() {
     }
     let second = Node::start(&host, directory.path(), "west");
     let (status, message) = second.wait_for_end("west", || std::thread::sleep(Duration::from_millis(20)));
-    assert!(status == Some(1) && message.contains("a member runs with these settings already"), "{status:?} {message}");
+    assert!(status == Some(1) && message.contains("a member already runs with these settings"), "{status:?} {message}");
     assert_eq!(first.queues(directory.path(), "west"), 2, "the first node continues");
     assert_eq!(first.end(directory.path(), "west").0, Some(0));
 }

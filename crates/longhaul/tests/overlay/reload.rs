@@ -27,7 +27,7 @@ fn a_reload_adds_and_removes_a_peer_without_disturbing_others() {
     // Nothing is applied from an invalid configuration, and the error is reported.
     fs::write(&file, format!("{before}\nx = 1\n")).unwrap();
     let (message, status_code) = reload(directory);
-    assert!(message.contains("unknown field `x`") && message.contains("nothing was taken"), "{message}");
+    assert!(message.contains("unknown field `x`") && message.contains("the configuration is unchanged"), "{message}");
     assert_eq!(status_code, Some(2));
     fs::write(&file, &before).unwrap();
 

@@ -450,11 +450,11 @@ fn a_dry_run_and_a_start_reject_the_same_settings() {
     std::fs::write(directory.path().join("notes"), "of another program\n").unwrap();
     let deep = "a".repeat(108);
     for (bad, message) in [
-        (format!("device = \"lo\"\n{good}"), "`device` is lo, which is there and is no tunnel device"),
-        (format!("event_log = \"notes\"\n{good}"), "notes exists and has no events in it"),
+        (format!("device = \"lo\"\n{good}"), "lo exists and is not a TUN device"),
+        (format!("event_log = \"notes\"\n{good}"), "notes exists and is not an event log"),
         (format!("decision_log = \"notes\"\n{good}"), "notes exists and is not a decision log"),
-        (good.replace("west.sock", "notes"), "`control_socket` is notes, which is there and is no socket"),
-        (good.replace("west.sock", &deep), "a path of 108 bytes; that of a socket has 107 at most"),
+        (good.replace("west.sock", "notes"), "notes exists and is not a socket"),
+        (good.replace("west.sock", &deep), "has 108 bytes, but the path of a socket has at most 107"),
     ] {
         std::fs::write(&file, &bad).unwrap();
         for arguments in [&["up", "--dry-run", "--config", "west.toml"][..], &["up", "--config", "west.toml"]] {
