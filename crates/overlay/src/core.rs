@@ -1,10 +1,11 @@
 //! The control plane of a member: sessions, membership, monitoring of links and paths, link state, routing.
 //!
-//! Inputs: time, datagrams, messages and a seed. Outputs: datagrams, forwarding tables and events. The core has no sockets, no clock and no randomness of
-//! the system: equal seeds and inputs give equal outputs.
+//! Inputs: time, datagrams, messages and a seed. Outputs: datagrams, forwarding tables and events. The core has no
+//! sockets, no clock and no randomness of the system: equal seeds and inputs give equal outputs.
 //!
-//! [`Core`] owns the components and is the only place that connects them. Each component works on the [`network::Network`], which holds the peers and
-//! takes what leaves for them, and returns what concerns another component.
+//! [`Core`] owns the components and is the only place that connects them. Each component works on the
+//! [`network::Network`], which holds the peers and takes what leaves for them, and returns what concerns another
+//! component.
 
 mod activity;
 mod alternate_paths;
@@ -209,7 +210,8 @@ impl Core {
         self.net.table_changed |= self.link_state.has_new_mtus(now);
     }
 
-    /// A late tick means that this member was stalled: silence of others does not count for a while, and nothing is older for the stall.
+    /// A late tick means that this member was stalled: silence of others does not count for a while, and nothing is
+    /// older for the stall.
     fn detect_stall(&mut self, now: Instant) {
         let late = now.saturating_since(self.next_tick);
         // The first tick waits for the preparation of the host.
@@ -369,7 +371,8 @@ impl Core {
         }
     }
 
-    /// The receiver of a link advertises it; `None`: the link is down, or its receiver gone. `relayed_bps`: rate that the receiver forwards for each member.
+    /// The receiver of a link advertises it; `None`: the link is down, or its receiver gone. `relayed_bps`: rate that
+    /// the receiver forwards for each member.
     pub(crate) fn on_advertisement(
         &mut self,
         now: Instant,

@@ -1,4 +1,5 @@
-//! Traffic of the overlay: while anybody sends packets, all members probe their links closely, as each may be on the next route.
+//! Traffic of the overlay: while anybody sends packets, all members probe their links closely, as each may be on the
+//! next route.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Alternate paths for probes and reports. Reports may be lost alone, in a queue that a flow fills on their way back; each report covers all number spaces, so that one
-//! on another path says what arrived by the first. The alternate path comes from the link-state database without a search, as many peers may be silent at once.
+//! Alternate paths for probes and reports. Reports may be lost alone, in a queue that a flow fills on their way back;
+//! each report covers all number spaces, so that one on another path says what arrived by the first. The alternate path
+//! comes from the link-state database without a search, as many peers may be silent at once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,9 +18,11 @@ use super::routing::Routing;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which one first hop is preferred: a relay that forwards nothing is not used for ever.
 const TURN: Duration = Duration::from_millis(200);
-/// Queueing delay below which no queue drops all reports of half a second: a sender notices within a round trip that it overflows, and slows down.
+/// Queueing delay below which no queue drops all reports of half a second: a sender notices within a round trip that it
+/// overflows, and slows down.
 const FULL_QUEUE_DELAY: Duration = Duration::from_millis(50);
-/// Time for which probes go on: the report by the alternate path comes first, and those in the queue say nothing new then.
+/// Time for which probes go on: the report by the alternate path comes first, and those in the queue say nothing new
+/// then.
 const PERSISTENCE: Duration = Duration::from_secs(2);
 
 /// Time of the last probe, or report, by an alternate path.
@@ -27,7 +30,8 @@ const PERSISTENCE: Duration = Duration::from_secs(2);
 pub(super) struct AlternateProbeTimer(Option<Instant>);
 
 impl AlternateProbeTimer {
-    /// Whether to probe a silent peer now; `queued`: queueing delay of what comes from it. Without a queue reports neither wait nor are dropped in one.
+    /// Whether to probe a silent peer now; `queued`: queueing delay of what comes from it. Without a queue reports
+    /// neither wait nor are dropped in one.
     pub(super) fn is_due(&mut self, now: Instant, queued: Duration) -> bool {
         let goes_on = self.0.is_some_and(|at| now.saturating_since(at) < PERSISTENCE);
         (queued >= FULL_QUEUE_DELAY || goes_on) && self.is_time(now)

@@ -1,4 +1,5 @@
-//! Capacity of a link, by packet trains: a train is sent as fast as the sender can, and its receiver measures the rate at which it comes out of the link.
+//! Capacity of a link, by packet trains: a train is sent as fast as the sender can, and its receiver measures the rate
+//! at which it comes out of the link.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -49,15 +50,16 @@ pub(super) struct TrainRates {
 }
 
 impl TrainRates {
-    /// Takes the result of a train. A longer train replaces all shorter ones, and so does a shorter one of a link that became slower. A train that was too fast to measure
-    /// counts only while no longer train exists.
+    /// Takes the result of a train. A longer train replaces all shorter ones, and so does a shorter one of a link that
+    /// became slower. A train that was too fast to measure counts only while no longer train exists.
     fn note(&mut self, now: Instant, packets: u16, bps: u64, span: Duration) {
         self.to_confirm = self.to_confirm.saturating_sub(1);
         if bps == 0 {
             return;
         }
         if span < SPAN_MIN && packets < TRAIN_PACKETS_MAX {
-            // Two in a row: the link has become faster. One, or shorter ones, may have used the credit of a token bucket.
+            // Two in a row: the link has become faster. One, or shorter ones, may have used the credit of a token
+            // bucket.
             if packets >= self.packets && std::mem::replace(&mut self.was_fast, true) {
                 self.bps.retain(|known| *known >= bps);
             }
@@ -97,8 +99,9 @@ impl TrainRates {
         self.median().map(Rate::from_bps)
     }
 
-    /// The link may be another one: [`CONFIRMING_TRAINS`] trains have to confirm the capacity, which counts for as many. The queue of a link changes its round trip, too, and
-    /// a single train that was held up would set the capacity otherwise.
+    /// The link may be another one: [`CONFIRMING_TRAINS`] trains have to confirm the capacity, which counts for as
+    /// many. The queue of a link changes its round trip, too, and a single train that was held up would set the
+    /// capacity otherwise.
     fn invalidate(&mut self) {
         self.to_confirm = CONFIRMING_TRAINS;
         let Some(known) = self.median().filter(|_| self.bps.len() > CONFIRMING_TRAINS) else { return };
@@ -220,7 +223,8 @@ impl CapacityProber {
         self.sent += 1;
     }
 
-    /// Time to the next train, which the budget affords after `affordable_s`; `settled`: an even number from 0 to 1 if trains agree.
+    /// Time to the next train, which the budget affords after `affordable_s`; `settled`: an even number from 0 to 1 if
+    /// trains agree.
     pub(super) fn interval(affordable_s: f64, settled: Option<f64>) -> Duration {
         let wanted = settled.map_or(Duration::ZERO, |draw| SETTLED_INTERVAL.mul_f64(0.5 + draw));
         wanted.max(Duration::try_from_secs_f64(affordable_s).unwrap_or(SETTLED_INTERVAL))
@@ -264,7 +268,8 @@ impl CapacityProber {
         Some((train.session, Message::TrainSeen { number: train.number, span, bps }))
     }
 
-    /// Takes the result of a train of packets of `bytes`; `None`: no train with this number waits. Says whether the next one can wait.
+    /// Takes the result of a train of packets of `bytes`; `None`: no train with this number waits. Says whether the
+    /// next one can wait.
     pub(super) fn on_result(
         &mut self,
         now: Instant,
@@ -301,13 +306,15 @@ pub(super) fn fastest(settings: &Settings) -> Rate {
     Rate::of(Bytes::new(u64::from(TRAIN_PACKETS_MAX) * u64::from(settings.mtu)), SPAN_MIN)
 }
 
-/// Whether a round trip is that of another link: the minimum of some seconds is more than a quarter off, and by more than threads are late.
+/// Whether a round trip is that of another link: the minimum of some seconds is more than a quarter off, and by more
+/// than threads are late.
 fn is_other_round_trip(now: Duration, then: Duration) -> bool {
     let off = now.abs_diff(then);
     off > then / 4 && off > Duration::from_millis(2)
 }
 
-/// Rate of a train, b/s of IP; 0: it cannot be measured. A train that was too fast has the rate of the slowest one that would be, each time the same.
+/// Rate of a train, b/s of IP; 0: it cannot be measured. A train that was too fast has the rate of the slowest one that
+/// would be, each time the same.
 fn train_rate(train: &TrainObservation, span: Duration) -> u64 {
     if span < SPAN_MIN {
         let bytes = train.packets.iter().map(|p| u64::from(p.bytes)).sum();

@@ -1,5 +1,5 @@
-//! The time of day, by which certificates end. It is read with each turn of the control thread: a host without a battery-backed clock starts with any time and
-//! is set later.
+//! The time of day, by which certificates end. It is read with each turn of the control thread: a host without a
+//! battery-backed clock starts with any time and is set later.
 
 use std::time::Duration;
 

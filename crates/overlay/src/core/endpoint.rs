@@ -1,6 +1,7 @@
 //! The addresses of a peer: the one in use, those that may replace it, and the host name behind them.
 //!
-//! A host name is looked up for as long as the direct link to its peer is down: the resolver may be late, and the address behind a name may change.
+//! A host name is looked up for as long as the direct link to its peer is down: the resolver may be late, and the
+//! address behind a name may change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -11,16 +12,18 @@ use units::Instant;
 
 use crate::settings::{Endpoint, HostPort};
 
-/// First interval between two lookups of a name; handshakes are 8 s apart by then. It doubles as long as the name leads to the same addresses: the peer
-/// may be reachable over relays only.
+/// First interval between two lookups of a name; handshakes are 8 s apart by then. It doubles as long as the name leads
+/// to the same addresses: the peer may be reachable over relays only.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(8);
 const LOOKUP_INTERVAL_MAX: Duration = Duration::from_secs(64);
-/// Addresses of one name that are tried in turn, as hosts have one or two in each family; also learned addresses that are tried at once.
+/// Addresses of one name that are tried in turn, as hosts have one or two in each family; also learned addresses that
+/// are tried at once.
 const ADDRESSES_MAX: usize = 8;
-/// Minimum interval between two changes of address that follow a peer's datagrams: each one publishes a new forwarding table.
+/// Minimum interval between two changes of address that follow a peer's datagrams: each one publishes a new forwarding
+/// table.
 pub(super) const MOVE_INTERVAL: Duration = Duration::from_millis(100);
-/// Minimum interval between two advertisements of another address of a peer. A peer that sends from two addresses in turn would otherwise have every member
-/// sign and forward records about it.
+/// Minimum interval between two advertisements of another address of a peer. A peer that sends from two addresses in
+/// turn would otherwise have every member sign and forward records about it.
 const ADVERTISE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A host name with its lookups.
@@ -53,7 +56,8 @@ impl EndpointName {
 #[derive(Default)]
 struct LearnedAddresses {
     by: BTreeMap<Member, SocketAddr>,
-    /// Time of the next attempt while the direct link is down. The interval does not depend on how often a member changes its advertisement.
+    /// Time of the next attempt while the direct link is down. The interval does not depend on how often a member
+    /// changes its advertisement.
     next: Option<Instant>,
     turn: usize,
 }
@@ -75,9 +79,9 @@ pub(super) struct PeerEndpoint {
     pub(super) current: Option<SocketAddr>,
     /// Address in the settings.
     configured: Option<SocketAddr>,
-    /// Address at which the peer was last heard.
+    /// Source address of the last authentic frames of the peer.
     confirmed: Option<SocketAddr>,
-    /// Address that other members were told, and since when.
+    /// Address advertised to other members, and since when.
     advertised: Option<(SocketAddr, Instant)>,
     name: Option<EndpointName>,
     learned: LearnedAddresses,
@@ -106,7 +110,8 @@ impl PeerEndpoint {
         self.configured = None;
     }
 
-    /// Takes the endpoint of new settings. The caller restarts handshakes if the link is down; an address that works is kept.
+    /// Takes the endpoint of new settings. The caller restarts handshakes if the link is down; an address that works is
+    /// kept.
     pub(super) fn configure(&mut self, now: Instant, endpoint: Option<&Endpoint>, link_is_up: bool) {
         self.configured = configured(endpoint);
         self.name = EndpointName::of(endpoint, now);
@@ -145,7 +150,8 @@ impl PeerEndpoint {
                 if !is_elsewhere {
                     name.interval = (2 * interval).min(LOOKUP_INTERVAL_MAX);
                 }
-                // A peer with a session over relays gets no handshakes, and its probes go to the address of the last one.
+                // A peer with a session over relays gets no handshakes, and its probes go to the address of the last
+                // one.
                 if !link_is_up && self.try_next() { Lookup::Moved { is_elsewhere } } else { Lookup::Unchanged }
             }
             Err(why) if name.error.as_ref() != Some(&why) => {
@@ -156,8 +162,8 @@ impl PeerEndpoint {
         }
     }
 
-    /// Goes on to another address of the name, as addresses of one family may be unreachable, or takes turns between the configured and the confirmed
-    /// address. Says whether the address is another one.
+    /// Goes on to another address of the name, as addresses of one family may be unreachable, or takes turns between
+    /// the configured and the confirmed address. Says whether the address is another one.
     pub(super) fn try_next(&mut self) -> bool {
         let next = match (&self.name, self.configured) {
             (Some(name), _) => name.address_after(self.current),
@@ -171,7 +177,8 @@ impl PeerEndpoint {
         is_new
     }
 
-    /// `by` advertises an address of the peer, or withdraws it. Nothing but handshakes and probes goes to it before an answer comes from there.
+    /// `by` advertises an address of the peer, or withdraws it. Nothing but handshakes and probes goes to it before an
+    /// answer comes from there.
     pub(super) fn learn(&mut self, by: Member, address: Option<SocketAddr>) {
         self.current = self.current.or(address);
         match address {
@@ -234,7 +241,8 @@ impl PeerEndpoint {
         self.confirmed = from;
     }
 
-    /// The address to advertise to other members, and whether it is the confirmed one: a change within the minimum interval is advertised later.
+    /// The address to advertise to other members, and whether it is the confirmed one: a change within the minimum
+    /// interval is advertised later.
     pub(super) fn advertise(&mut self, now: Instant) -> (Option<SocketAddr>, bool) {
         if let Some((address, since)) = self.advertised
             && self.confirmed.is_some_and(|confirmed| confirmed != address)

@@ -33,12 +33,14 @@ pub(crate) enum Event {
     ClockSet { by_s: i64 },
     /// The member was stalled, because its host was busy or suspended. Peers may have taken it to be down.
     Stalled { for_s: f64 },
-    /// Another host runs with the key of this member, and each takes the other's packets. `overlay init` makes another key.
+    /// Another host runs with the key of this member, and each takes the other's packets. `overlay init` makes another
+    /// key.
     DuplicateIdentity,
-    /// Addresses or routes of the overlay had been removed from the host, and were added again. Reported once a second at most.
+    /// Addresses or routes of the overlay had been removed from the host, and were added again. Reported once a second
+    /// at most.
     RoutesRestored(Restored),
-    /// The tunnel lacks these on the host now: packets for these routes, or all of them while the device is down, are refused. All empty with the device up: the tunnel is complete
-    /// again.
+    /// The tunnel lacks these on the host now: packets for these routes, or all of them while the device is down, are
+    /// refused. All empty with the device up: the tunnel is complete again.
     RoutesMissing { device_up: bool, addresses: Vec<IpAddr>, routes: Vec<ipnet::IpNet> },
     /// Subnets of peers to which other routes of the host take precedence; none: no longer any.
     RoutesOverridden { routes: Vec<OtherRoute> },

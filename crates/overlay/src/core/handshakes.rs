@@ -16,7 +16,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(300);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(8);
 /// A new session with a peer that holds one by its own initiation is accepted after this time at the earliest.
 pub(super) const ACCEPT_INTERVAL: Duration = Duration::from_secs(1);
-/// Pending initiations to one peer: the fourth is sent after 1.4 s, twice the round trip over a geostationary satellite.
+/// Pending initiations to one peer: the fourth is sent after 1.4 s, twice the round trip over a geostationary
+/// satellite.
 const PENDING_MAX: usize = 4;
 /// Attempts after which a peer counts as absent: 1.4 s have passed.
 const ABSENT_AFTER: u32 = 3;
@@ -24,12 +25,12 @@ const ABSENT_AFTER: u32 = 3;
 const COOKIE_LIFETIME: Duration = Duration::from_secs(110);
 /// Length of the ephemeral key at the begin of an initiation (Noise revision 34, section 5).
 const EPHEMERAL: usize = 32;
-/// Initiations of a peer that are remembered: two hours of rekeying. An older one, replayed, makes a session that is never used and makes room for a later
-/// one.
+/// Initiations of a peer that are remembered: two hours of rekeying. An older one, replayed, makes a session that is
+/// never used and makes room for a later one.
 const REMEMBERED_MAX: usize = 64;
 
-/// Session numbers of the pending initiations. The receiving threads drop responses and cookies to any other number: a cookie carries no code by which to tell it
-/// from a forgery.
+/// Session numbers of the pending initiations. The receiving threads drop responses and cookies to any other number: a
+/// cookie carries no code by which to tell it from a forgery.
 #[derive(Default)]
 pub(crate) struct PendingHandshakes(RwLock<HashSet<u32>>);
 
@@ -201,12 +202,13 @@ impl PeerHandshakes {
         self.cookie.filter(|(_, at)| now.saturating_since(*at) < COOKIE_LIFETIME).map(|(cookie, _)| cookie)
     }
 
-    /// The peer responded. `was_heard`: whether a frame came since a time. Intervals start again unless the peer answers handshakes and nothing else.
-    pub(super) fn on_response(&mut self, now: Instant, was_heard: impl FnOnce(Instant) -> bool) {
+    /// The peer responded. `has_arrival_since`: whether a frame came since a time. Intervals start again unless the
+    /// peer answers handshakes and nothing else.
+    pub(super) fn on_response(&mut self, now: Instant, has_arrival_since: impl FnOnce(Instant) -> bool) {
         self.pending.clear();
         self.tried.clear();
         self.undecryptable = None;
-        if self.responded.replace(now).is_none_or(was_heard) {
+        if self.responded.replace(now).is_none_or(has_arrival_since) {
             self.attempts = 0;
         }
     }
@@ -216,8 +218,8 @@ impl PeerHandshakes {
         self.undecryptable = Some(now);
     }
 
-    /// Takes an authentic initiation of the peer. Says whether it is to be answered: it is no replay, and, if both members initiate at once, it is the one
-    /// that goes on: that of the member with the higher number.
+    /// Takes an authentic initiation of the peer. Says whether it is to be answered: it is no replay, and, if both
+    /// members initiate at once, it is the one that goes on: that of the member with the higher number.
     pub(super) fn on_initiation(&mut self, now: Instant, initiation: &Initiation, own_is_higher: bool) -> bool {
         let is_first_attempt = !self.pending.is_empty() && self.attempts == 1 && now < self.next;
         let Some(ephemeral) = initiation.noise.first_chunk::<EPHEMERAL>() else { return false };

@@ -1,4 +1,5 @@
-//! The direct link to one peer: loss, round trip and liveness of both directions, from the frames on it and the reports of the peer.
+//! The direct link to one peer: loss, round trip and liveness of both directions, from the frames on it and the reports
+//! of the peer.
 
 mod reports;
 
@@ -23,8 +24,8 @@ pub(super) use reports::{REPORT_INTERVAL, on_report, send_reports};
 
 /// A link is down after this time and a round trip without a packet.
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
-/// A handshake starts when a peer that was sent frames has been silent for so long: four times the silence that takes a link down, as probes are sent all the
-/// time and a handshake costs little.
+/// A handshake starts when a peer that was sent frames has been silent for so long: four times the silence that takes a
+/// link down, as probes are sent all the time and a handshake costs little.
 pub(super) const HANDSHAKE_AFTER: Duration = Duration::from_secs(2);
 /// Frames from which on a measured loss has full confidence.
 pub(super) const CONFIDENT_FRAMES: f64 = 50.0;
@@ -58,7 +59,7 @@ pub(super) struct Link {
     next_report: Option<Instant>,
     /// Frames that arrived in any number space; when their number last grew, and the frames sent by then.
     arrived: u64,
-    heard: Option<(Instant, u64)>,
+    last_arrival: Option<(Instant, u64)>,
     /// Time of the last update.
     updated: Option<Instant>,
     /// Frames sent in any number space that the peer has to report: reports over relays are exempt.
@@ -103,8 +104,8 @@ impl Link {
         self.outgoing.loss.estimate().share
     }
 
-    /// [`Self::tx_loss`], and no less than in any half second of the last two to four seconds: an overflow of the own queue is short, and the end of a path reports it a
-    /// round trip later.
+    /// [`Self::tx_loss`], and no less than in any half second of the last two to four seconds: an overflow of the own
+    /// queue is short, and the end of a path reports it a round trip later.
     pub(super) fn worst_tx_loss(&self) -> f64 {
         self.worst_tx_loss.of_both(f64::max).unwrap_or_default().max(self.tx_loss())
     }
@@ -148,7 +149,8 @@ impl Link {
         }
     }
 
-    /// Probes per second out of those that the budget affords; `closely`: with the boost, whatever is known of the losses.
+    /// Probes per second out of those that the budget affords; `closely`: with the boost, whatever is known of the
+    /// losses.
     pub(super) fn probe_rate(&mut self, now: Instant, affordable: Affordable, closely: bool) -> f64 {
         let is_uncertain = closely || self.incoming.loss.is_in_doubt() || self.outgoing.loss.is_in_doubt();
         self.probes.rate(now, affordable, is_uncertain)
@@ -172,23 +174,23 @@ impl Link {
     }
 
     fn is_unanswered_for(&self, now: Instant, span: Duration) -> bool {
-        self.heard.is_some_and(|(at, sent)| now.saturating_since(at) > span && self.sent > sent)
+        self.last_arrival.is_some_and(|(at, sent)| now.saturating_since(at) > span && self.sent > sent)
     }
 
     /// Time since the last frame of the peer; `None`: there was none.
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
-        self.heard.filter(|_| self.arrived > 0).map(|(at, _)| now.saturating_since(at))
+        self.last_arrival.filter(|_| self.arrived > 0).map(|(at, _)| now.saturating_since(at))
     }
 
     /// Whether a frame of the peer has come since a time.
-    pub(super) fn was_heard_since(&self, then: Instant) -> bool {
-        self.heard.is_some_and(|(at, _)| at > then)
+    pub(super) fn has_arrival_since(&self, then: Instant) -> bool {
+        self.last_arrival.is_some_and(|(at, _)| at > then)
     }
 
-    /// Whether frames came lately in a session. A new session counts as heard, since its handshake was.
-    pub(super) fn is_heard_in(&self, session: u32) -> bool {
-        let heard = self.counts.get(&session).and_then(|counts| counts.heard);
-        heard.zip(self.updated).is_none_or(|((at, _), updated)| updated.saturating_since(at) < self.timeout())
+    /// Whether frames came lately in a session. A new session counts as active, since its handshake was received.
+    pub(super) fn is_active_in(&self, session: u32) -> bool {
+        let last_arrival = self.counts.get(&session).and_then(|counts| counts.last_arrival);
+        last_arrival.zip(self.updated).is_none_or(|((at, _), updated)| updated.saturating_since(at) < self.timeout())
     }
 
     /// Silence after which a direction or a session is down.
@@ -196,7 +198,8 @@ impl Link {
         SILENCE + self.rtt.least().unwrap_or(SILENCE)
     }
 
-    /// Starts the loss counters of a space again: losses of frames sent until now do not count (`starts`), or count from now on.
+    /// Starts the loss counters of a space again: losses of frames sent until now do not count (`starts`), or count
+    /// from now on.
     pub(super) fn reset_loss_baseline(&mut self, session: &Session, space: u8, starts: bool) {
         let counts = self.counts.entry(session.local).or_default();
         if let Some(gaps) = counts.outgoing.get_mut(usize::from(space)) {
@@ -215,8 +218,8 @@ impl Link {
         let arrived = sessions.iter().flat_map(|s| &s.arrivals).map(|a| a.counts().1).sum();
         let exempt = |s: &Session| self.counts.get(&s.local).map_or(0, |counts| counts.relayed_reports);
         self.sent = sessions.iter().map(|s| s.sent_in_all().saturating_sub(exempt(s))).sum();
-        if arrived != self.arrived || self.heard.is_none_or(|(_, sent)| sent > self.sent) {
-            (self.arrived, self.heard) = (arrived, Some((now, self.sent)));
+        if arrived != self.arrived || self.last_arrival.is_none_or(|(_, sent)| sent > self.sent) {
+            (self.arrived, self.last_arrival) = (arrived, Some((now, self.sent)));
         }
         is_worse
     }
@@ -243,7 +246,8 @@ impl Link {
         is_worse
     }
 
-    /// Decides whether the link is up; `may_be_up`: the settings allow it; `in_grace`: silence does not count. Says whether that has changed.
+    /// Decides whether the link is up; `may_be_up`: the settings allow it; `in_grace`: silence does not count. Says
+    /// whether that has changed.
     pub(super) fn update_state(&mut self, now: Instant, may_be_up: bool, in_grace: bool) -> bool {
         let is_up = may_be_up && (self.is_alive(now) || (in_grace && self.up));
         let has_changed = is_up != self.up;
@@ -265,8 +269,8 @@ impl Link {
         direction.alive.is_none_or(|at| now.saturating_since(at) > quiet_after)
     }
 
-    /// Whether to probe now because a direction is quiet: few frames are no evidence, and each end reports only what it receives. The more probes and reports are
-    /// lost, the more probes it takes until silence means something.
+    /// Whether to probe now because a direction is quiet: few frames are no evidence, and each end reports only what it
+    /// receives. The more probes and reports are lost, the more probes it takes until silence means something.
     pub(super) fn needs_quiet_probe(&mut self, now: Instant) -> bool {
         let arriving = (1.0 - self.tx_loss()) * (1.0 - self.rx_loss().share);
         let interval = PROBE_INTERVAL.mul_f64(arriving.clamp(0.0, 1.0));
@@ -279,14 +283,14 @@ impl Link {
         is_due
     }
 
-    /// Whether to probe the peer by an alternate path now: it is heard, and reports nothing new.
+    /// Whether to probe the peer by an alternate path now: its frames arrive, and it reports nothing new.
     pub(super) fn needs_alternate_probe(&mut self, now: Instant) -> bool {
         let is_mute = self.up && self.is_quiet(now, &self.outgoing) && !self.is_quiet(now, &self.incoming);
         is_mute && self.alternate_probe.is_due(now, self.queued_from)
     }
 
-    /// Whether to send a report by an alternate path as well, since the own queue drops direct frames. The share does not matter: beside a flow that takes each free
-    /// place, nearly all small frames may be dropped.
+    /// Whether to send a report by an alternate path as well, since the own queue drops direct frames. The share does
+    /// not matter: beside a flow that takes each free place, nearly all small frames may be dropped.
     pub(super) fn needs_alternate_report(&mut self, now: Instant) -> bool {
         self.up && self.worst_tx_loss() > 0.0 && self.alternate_report.is_due_in_queue(now, self.queued_to)
     }

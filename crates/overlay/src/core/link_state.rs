@@ -1,6 +1,7 @@
 //! The link-state database: what members advertise of their links, and how far it is believed.
 //!
-//! An advertisement counts as far as it agrees with what became of this member's own frames. A link is up while both its ends advertise it.
+//! An advertisement counts as far as it agrees with what became of this member's own frames. A link is up while both
+//! its ends advertise it.
 
 mod cross_check;
 
@@ -17,7 +18,8 @@ use super::link::CONFIDENT_FRAMES;
 use super::network::Network;
 pub(super) use cross_check::Rules;
 
-/// Time for which an advertisement that own frames contradict does not count; well below the link timeout of the route control, which takes a link without news to be down.
+/// Time for which an advertisement that own frames contradict does not count; well below the link timeout of the route
+/// control, which takes a link without news to be down.
 pub(super) const SUSPICION_LIFETIME: Duration = Duration::from_secs(4);
 
 /// A link by its ends.
@@ -135,7 +137,8 @@ impl LinkState {
         all.map(move |((from, to), (ad, at))| (*from, *to, *ad, now.saturating_since(*at) + ad.age))
     }
 
-    /// The advertisement of a link that both ends advertise: each does so only while it hears the other one and is heard by it.
+    /// The advertisement of a link that both ends advertise: each does so only while frames arrive
+    /// in both directions.
     pub(super) fn get(&self, link: LinkId) -> Option<&(LinkAdvertisement, Instant)> {
         self.advertisements.get(&link).filter(|_| self.advertisements.contains_key(&(link.1, link.0)))
     }
@@ -191,7 +194,8 @@ impl LinkState {
         update
     }
 
-    /// Stores the advertisement of a suspected link. Its path MTU counts at once if it is smaller: smaller datagrams do no harm, and larger ones may be what vanished.
+    /// Stores the advertisement of a suspected link. Its path MTU counts at once if it is smaller: smaller datagrams do
+    /// no harm, and larger ones may be what vanished.
     fn store_suspected(&mut self, now: Instant, link: LinkId, new: LinkAdvertisement) {
         let known = self.datagram_max(link);
         let datagram = known.map_or(new.datagram, |known| Some(new.datagram.map_or(known, |new| new.min(known))));
@@ -199,7 +203,8 @@ impl LinkState {
         self.advertisements.insert(link, (LinkAdvertisement { datagram, ..new }, now));
     }
 
-    /// One end withdraws the link, or has become silent: the link is down in both directions, whatever the other end, which may be gone, has advertised.
+    /// One end withdraws the link, or has become silent: the link is down in both directions, whatever the other end,
+    /// which may be gone, has advertised.
     fn withdraw(&mut self, now: Instant, net: &mut Network, link: LinkId) -> Vec<LinkInput> {
         let was_up = self.get(link).is_some();
         self.advertisements.remove(&link);
@@ -224,7 +229,7 @@ impl LinkState {
         gone.into_iter().map(|link| (link, None)).collect()
     }
 
-    /// Withdraws links of which nothing has been heard for the timeout.
+    /// Withdraws links of which nothing has been received for the timeout.
     fn expire(&mut self, now: Instant, net: &mut Network, timeout: Duration) -> Vec<LinkInput> {
         let old = self.advertisements.iter().filter(|(_, (_, at))| now.saturating_since(*at) >= timeout);
         let old: Vec<LinkId> = old.map(|(link, _)| *link).collect();

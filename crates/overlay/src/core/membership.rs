@@ -1,4 +1,5 @@
-//! Membership by certificates: unknown initiators show a certificate of the authority, members hear of others by gossip, and certificates end.
+//! Membership by certificates: unknown initiators show a certificate of the authority, members learn of others by
+//! gossip, and certificates end.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,8 +27,8 @@ use crate::settings::{Endpoint, MemberSettings, Settings};
 
 /// Number of an initiator before it has shown a certificate; no member's (see `PublicKey::member`).
 pub(crate) const UNVERIFIED_PEER: Member = Member(0);
-/// Unverified sessions at once, and their lifetime: a certificate comes with the first frame. The handshake limiter admits a thousand a second and twenty from one
-/// address, so that each session lasts for a second even in a flood.
+/// Unverified sessions at once, and their lifetime: a certificate comes with the first frame. The handshake limiter
+/// admits a thousand a second and twenty from one address, so that each session lasts for a second even in a flood.
 const UNVERIFIED_MAX: usize = 1024;
 const UNVERIFIED_LIFETIME: Duration = Duration::from_secs(3);
 /// Minimum interval between two verifications of certificates of one peer.
@@ -122,7 +123,8 @@ impl Membership {
         self.wall.utc(now).as_secs()
     }
 
-    /// Takes a reading of the wall clock. Gives the step in seconds if the clock was set; certificates have to be checked again then.
+    /// Takes a reading of the wall clock. Gives the step in seconds if the clock was set; certificates have to be
+    /// checked again then.
     pub(super) fn on_wall_clock(&mut self, now: Instant, utc: Duration) -> Option<i64> {
         let by_s = self.wall.read(now, utc)?;
         self.needs_certificates = true;
@@ -134,7 +136,7 @@ impl Membership {
         Some(by_s)
     }
 
-    /// Answers an initiation of somebody unknown, who may have a certificate.
+    /// Answers an initiation of an unknown host, which may have a certificate.
     pub(super) fn on_unknown_initiation(
         &mut self,
         now: Instant,
@@ -143,9 +145,9 @@ impl Membership {
         received: ReceivedInitiation,
     ) {
         let rejection = if self.is_refused(&received.exchange) {
-            Some("it calls with a key that `refuse` has")
+            Some("its key is in `refuse`")
         } else if net.settings.authority.is_none() {
-            Some("it calls with a key that no line of the settings has")
+            Some("no `[[member]]` has its key")
         } else {
             None
         };
@@ -224,7 +226,7 @@ impl Membership {
             // Gossip has made it a member meanwhile.
             Ok(None) => {}
             Err(why) => {
-                let from = unverified.from.map_or_else(|| "somebody over relays".to_owned(), |from| from.to_string());
+                let from = unverified.from.map_or_else(|| "a host over relays".to_owned(), |from| from.to_string());
                 net.report_rejection(now, from, why);
             }
         }
@@ -238,7 +240,7 @@ impl Membership {
         text: &[u8],
         unverified: &UnverifiedSession,
     ) -> Result<Option<Member>, String> {
-        let (text, certificate) = self.verify(now, net, text).map_err(|why| format!("its certificate: {why}"))?;
+        let (text, certificate) = self.verify(now, net, text).map_err(|why| format!("invalid certificate: {why}"))?;
         let member = certificate.member().filter(|m| m.key.exchange() == unverified.exchange);
         let number = member.ok_or("its certificate is for another key")?.key.member();
         if net.settings.members.contains(number) {
@@ -291,7 +293,8 @@ impl Membership {
         }
     }
 
-    /// Certificates for other members, with the addresses at which their owners were heard: addresses learned from others are theirs to advertise.
+    /// Certificates for other members, with the addresses at which their owners were received from: addresses learned
+    /// from others are theirs to advertise.
     pub(super) fn certificates(&self, now: Instant, net: &mut Network) -> Vec<(Member, String, Option<SocketAddr>)> {
         let own = self.own.text.clone().map(|text| (net.own, text, None));
         let known = self.certified.iter().chain(&self.listed);
@@ -305,11 +308,11 @@ impl Membership {
     }
 
     fn verify(&self, now: Instant, net: &Network, text: &[u8]) -> Result<(String, Certificate), String> {
-        let text = std::str::from_utf8(text).map_err(|_| "it is no text")?;
-        let authority = net.settings.authority.as_ref().ok_or("nobody here knows an authority")?;
+        let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8")?;
+        let authority = net.settings.authority.as_ref().ok_or("no `ca_public_key` is set here")?;
         let certificate = Certificate::verify(text, authority, self.utc_s(now))?;
         if certificate.member().is_some_and(|m| self.refused.contains(&m.key)) {
-            return Err(format!("its key is among those of `refuse` (it is that of {})", certificate.name));
+            return Err(format!("its key, that of {}, is in `refuse`", certificate.name));
         }
         Ok((text.to_owned(), certificate))
     }
@@ -369,17 +372,17 @@ impl Membership {
         certificate: &Certificate,
         endpoint: Option<Endpoint>,
     ) -> Result<(), String> {
-        let mut member = certificate.member().ok_or("its key is none")?;
+        let mut member = certificate.member().ok_or("it has an invalid key")?;
         member.endpoint = endpoint;
         let number = member.key.member();
         member.name = free_name(&net.settings, number, member.name);
         let name = member.name.clone();
         check_key(net, &member.key)?;
         if let Some(subnet) = taken(net, number, &member.subnets) {
-            return Err(format!("{subnet} is somebody else's"));
+            return Err(format!("{subnet} belongs to another member"));
         }
         if self.certified.len() >= CERTIFIED_MAX {
-            return Err(format!("there are {CERTIFIED_MAX} members by certificates already"));
+            return Err(format!("the limit of {CERTIFIED_MAX} members by certificates is reached"));
         }
         routing.add_member(now, number).map_err(|e| e.to_string())?;
         net.peers.insert(number, Peer::new(&member, net.settings.sensor, now));
@@ -394,7 +397,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Ends unverified sessions without a certificate, and reports the end of this member's own certificate. Gives the members whose certificates have ended.
+    /// Ends unverified sessions without a certificate, and reports the end of this member's own certificate. Gives the
+    /// members whose certificates have ended.
     pub(super) fn expire(&mut self, now: Instant, net: &mut Network) -> Vec<Member> {
         let before = self.unverified.len();
         self.unverified.retain(|_, u| now.saturating_since(u.session.born) < UNVERIFIED_LIFETIME);
@@ -432,25 +436,27 @@ pub(super) fn free_name(settings: &Settings, member: Member, name: String) -> St
     if is_taken { format!("{name}-{member}") } else { name }
 }
 
-/// Whether a certificate is for the key of the member with its number: numbers are short, and a key with a given number can be searched.
+/// Whether a certificate is for the key of the member with its number: numbers are short, and a key with a given number
+/// can be searched.
 fn has_key(net: &Network, number: Member, certificate: &Certificate) -> Result<(), String> {
     let known = net.settings.members.one(number);
     if known.zip(certificate.member()).is_some_and(|(known, shown)| known.key == shown.key) {
         return Ok(());
     }
-    Err(format!("its key has the number of {}, who has another key", net.settings.name_of(number)))
+    Err(format!("its key has the same member number as the key of {}", net.settings.name_of(number)))
 }
 
-/// Two signature keys that differ in a sign agree on the same secrets with others: handshakes of one would be taken for the other's.
+/// Two signature keys that differ in a sign agree on the same secrets with others: handshakes of one would be taken for
+/// the other's.
 fn check_key(net: &Network, key: &PublicKey) -> Result<(), String> {
     if key.member() == net.own {
-        return Err("it has this member's own key".to_owned());
+        return Err("it has the key of this member".to_owned());
     }
     let exchange = key.exchange();
     let twin = net.peers.iter().find(|(_, p)| p.exchange == exchange).map(|(twin, _)| *twin);
     let own = (net.settings.identity.public().exchange() == exchange).then_some(net.own);
     if let Some(twin) = twin.or(own) {
-        return Err(format!("calls with its key could not be told from those of {}", net.settings.name_of(twin)));
+        return Err(format!("its key cannot be distinguished from that of {}", net.settings.name_of(twin)));
     }
     Ok(())
 }

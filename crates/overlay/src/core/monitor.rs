@@ -18,14 +18,16 @@ use crate::decapsulate::TrainPacket;
 use crate::encapsulate::outer;
 use crate::sensor::LossSensor;
 
-/// Probes per second while the overlay is idle: each link is known by what was counted in 20 s, and a worse one is uncertain within a second.
+/// Probes per second while the overlay is idle: each link is known by what was counted in 20 s, and a worse one is
+/// uncertain within a second.
 const IDLE_RATE_MAX: f64 = 40.0;
 /// Links that may have the maximum rate at once; with more, each has less.
 const FULL_RATE_LINKS: f64 = 4.0;
 /// Capacity of a link before it is measured, for the budget.
 const ASSUMED_CAPACITY: Rate = Rate::from_bps(10_000_000);
-/// Time for which all links are probed closely once any link has become worse: traffic may move to them. A loss of 0.05 is told from 0.15 by 320 frames per second, as 8 % of
-/// 3 Mb/s afford, within a second and a round trip over a satellite.
+/// Time for which all links are probed closely once any link has become worse: traffic may move to them. A loss of 0.05
+/// differs significantly from 0.15 by 320 frames per second, as 8 % of 3 Mb/s afford, within a second and a round trip
+/// over a satellite.
 const ALERT: Duration = Duration::from_millis(1500);
 /// Minimum interval between alerts, so that a link which changes all the time leaves savings for the others.
 const ALERT_INTERVAL: Duration = Duration::from_secs(20);
@@ -44,7 +46,8 @@ impl Monitor {
         Self { activity: Activity::new(now), alerted: None, grace_until: None }
     }
 
-    /// This member was stalled for `span`: packets that arrived meanwhile are unread, and its reports were not sent. Silence does not count until both are made up for.
+    /// This member was stalled for `span`: packets that arrived meanwhile are unread, and its reports were not sent.
+    /// Silence does not count until both are made up for.
     pub(super) fn on_stall(&mut self, now: Instant, net: &mut Network, span: Duration) {
         self.grace_until = Some(now + SILENCE);
         net.peers.values_mut().for_each(|p| p.link.extend(now, span));
@@ -178,7 +181,8 @@ pub(super) fn probe_unreported_paths(now: Instant, net: &mut Network) {
     due.into_iter().for_each(|path| probe_path(now, net, path));
 }
 
-/// Probes the best path over relays to peers that have been silent for a while, once: the probe is an unreported frame from then on.
+/// Probes the best path over relays to peers that have been silent for a while, once: the probe is an unreported frame
+/// from then on.
 pub(super) fn probe_relayed_paths(now: Instant, net: &mut Network) {
     let silent = net.peers.values().filter(|p| p.link.needs_relayed_probe(now));
     let due: Vec<_> = silent.filter_map(|p| p.paths.best_if_reported()).collect();
@@ -197,7 +201,8 @@ pub(super) fn probe_budget(net: &Network, member: Member) -> f64 {
     net.settings.probe_share * capacity.unwrap_or(ASSUMED_CAPACITY).as_bps() as f64
 }
 
-/// Sends the packet trains that are due, and ends incoming trains whose rest will not come. `packet_max`: largest inner packet to a member, bytes.
+/// Sends the packet trains that are due, and ends incoming trains whose rest will not come. `packet_max`: largest inner
+/// packet to a member, bytes.
 pub(super) fn poll_capacity_probes(now: Instant, net: &mut Network, packet_max: impl Fn(&Network, Member) -> usize) {
     for member in net.members() {
         let Some(peer) = net.peers.get_mut(&member) else { continue };
@@ -253,7 +258,8 @@ fn end_train(now: Instant, net: &mut Network, from: Member) {
     net.send_in(now, &session, Path::direct(from), SPACE_DIRECT, &result.encode());
 }
 
-/// The receiver of a train reports its result: span of the arrivals and rate in b/s. `bytes`: inner bytes of its packets.
+/// The receiver of a train reports its result: span of the arrivals and rate in b/s. `bytes`: inner bytes of its
+/// packets.
 pub(super) fn on_train_result(
     now: Instant,
     net: &mut Network,

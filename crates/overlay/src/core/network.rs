@@ -1,4 +1,5 @@
-//! The peers of this member, and what leaves for them: sealed messages, events and changes of the forwarding table. Every component of the core works on it.
+//! The peers of this member, and what leaves for them: sealed messages, events and changes of the forwarding table.
+//! Every component of the core works on it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -106,7 +107,8 @@ impl Network {
         Path::via(&relays, Member(envelope.origin))
     }
 
-    /// Seals a message; gives the address of its first hop with the datagram. `None`: the path has no session, address or permission.
+    /// Seals a message; gives the address of its first hop with the datagram. `None`: the path has no session, address
+    /// or permission.
     pub(super) fn seal(&self, now: Instant, path: Path, space: u8, message: &[u8]) -> Option<(SocketAddr, Vec<u8>)> {
         self.seal_in(now, &self.session(path.destination())?, path, space, message)
     }
@@ -150,7 +152,8 @@ impl Network {
         self.best_path(to).map_or(0, |(path, space)| self.send(now, path, space, &message))
     }
 
-    /// Announces the departure of this member. Members over the most relays are first: a relay that has got the message forwards nothing any more.
+    /// Announces the departure of this member. Members over the most relays are first: a relay that has got the message
+    /// forwards nothing any more.
     pub(super) fn send_bye(&mut self, now: Instant, mut to: Vec<Member>) {
         to.sort_by_key(|m| std::cmp::Reverse(self.best_path(*m).map_or(0, |(path, _)| path.relays().len())));
         for member in to {

@@ -28,7 +28,8 @@ const CHANCE_MAX: f64 = 1e-6;
 const RESOLUTION: u16 = 8;
 /// An answer comes within a round trip and this time.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
-/// Interval at which the size is confirmed, and at which larger ones are tried (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
+/// Interval at which the size is confirmed, and at which larger ones are tried (PMTU_RAISE_TIMER, RFC 8899 section
+/// 5.1.1).
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(10);
 const RAISE_INTERVAL: Duration = Duration::from_secs(600);
 /// Minimum interval between confirmations because of losses or refusals.
@@ -50,7 +51,8 @@ pub(super) struct PathMtuDiscovery {
     /// Size in the last message to the peer.
     sent_size: Option<u16>,
     confirmed_early: Option<Instant>,
-    /// Largest size that the peer sent lately, and the largest one that it will send by its own message: it is the first to know of a smaller path MTU.
+    /// Largest size that the peer sent lately, and the largest one that it will send by its own message: it is the
+    /// first to know of a smaller path MTU.
     received: Option<(u16, Instant)>,
     peer_limit: Option<u16>,
 }
@@ -111,7 +113,7 @@ impl PathMtuDiscovery {
         self.peer_limit = Some(bytes.max(SIZE_MIN));
     }
 
-    /// Whether the peer has to be told the size.
+    /// Whether the peer has to be sent the size.
     pub(super) fn needs_message(&self, known: u16) -> bool {
         self.sent_size != Some(known)
     }

@@ -13,7 +13,8 @@ use crate::estimators::{RoundTrip, ThroughputEstimator};
 use crate::loss::{Loss, LossEstimate};
 use crate::session::Session;
 
-/// Frames within about a second from which on the end-to-end loss of a path counts against the advertisements of its links.
+/// Frames within about a second from which on the end-to-end loss of a path counts against the advertisements of its
+/// links.
 const OBSERVED_FRAMES_MIN: f64 = 40.0;
 /// Unreported frames from which on a path is silent: ten losses in a row have a probability of 10^-8 at a loss of 0.15.
 const SILENT_FRAMES_MIN: u64 = 10;
@@ -178,7 +179,8 @@ impl PathMonitor {
         }
     }
 
-    /// Takes the routes of the forwarding table; `chosen`: all routes of the route control, some of which may have no session.
+    /// Takes the routes of the forwarding table; `chosen`: all routes of the route control, some of which may have no
+    /// session.
     pub(super) fn set_routes(&mut self, routes: &[(Path, u8)], chosen: &[Weighted]) {
         self.best = routes.first().copied();
         self.in_use = routes.iter().map(|(_, space)| *space).collect();
@@ -186,7 +188,8 @@ impl PathMonitor {
         self.published = chosen.iter().filter(is_published).copied().collect();
     }
 
-    /// Whether the forwarding table's share of a route is off by more than a tenth, or one of its rates by more than a fifth.
+    /// Whether the forwarding table's share of a route is off by more than a tenth, or one of its rates by more than a
+    /// fifth.
     pub(super) fn is_stale(&self, now: &Weighted) -> bool {
         let is_off = |before: Rate, after: Rate| {
             let (before, after) = (before.as_bps() as f64, after.as_bps() as f64);
@@ -234,7 +237,8 @@ impl PathMonitor {
         }
     }
 
-    /// Spaces whose loss counters start again now (`true`, once each), and those in which missing frames count as lost from now on (`false`).
+    /// Spaces whose loss counters start again now (`true`, once each), and those in which missing frames count as lost
+    /// from now on (`false`).
     pub(super) fn baseline_resets(&mut self, now: Instant) -> Vec<(u8, bool)> {
         let due = |path: &mut MonitoredPath| {
             if std::mem::take(&mut path.needs_baseline) {
@@ -259,7 +263,8 @@ impl PathMonitor {
         })
     }
 
-    /// Paths with unreported frames to probe now: few frames are no evidence, and a sender whose frames are lost sends few.
+    /// Paths with unreported frames to probe now: few frames are no evidence, and a sender whose frames are lost sends
+    /// few.
     pub(super) fn poll_probes(&mut self, now: Instant) -> Vec<(Path, u8)> {
         let is_due = |path: &&mut MonitoredPath| {
             let unreported_for = path.unreported_for(now);
@@ -274,7 +279,8 @@ impl PathMonitor {
         .collect()
     }
 
-    /// Routes with overdue reports whose destinations are to be probed by an alternate path; `queued`: queueing delay of what comes from there.
+    /// Routes with overdue reports whose destinations are to be probed by an alternate path; `queued`: queueing delay
+    /// of what comes from there.
     pub(super) fn poll_alternate_probes(&mut self, now: Instant, queued: Duration) -> Vec<Path> {
         let in_use = &self.in_use;
         let is_due = |path: &mut MonitoredPath| {

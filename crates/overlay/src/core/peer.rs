@@ -21,7 +21,8 @@ use crate::sensor::LossSensor;
 use crate::session::{REJECT_AFTER, REKEY_AFTER, REKEY_FRAMES, Session};
 use crate::settings::MemberSettings;
 
-/// Maximum number of sessions with one peer: the one in use, its predecessor, and some that replayed or forged initiations may have created.
+/// Maximum number of sessions with one peer: the one in use, its predecessor, and some that replayed or forged
+/// initiations may have created.
 pub(super) const SESSIONS_MAX: usize = 6;
 /// A session that carries no frame within this time never will: its initiator sends one as soon as it has the answer.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -82,14 +83,15 @@ impl Peer {
         }
     }
 
-    /// The session that seals frames to the peer: the newest one that both ends have and in which the peer is heard; if it is heard in none, the newest
-    /// that both have. If two hosts have the key of the peer, the first one stays the peer as long as it is heard: a silent session may be one with a
-    /// host that is gone, and a session from elsewhere one with a copy.
+    /// The session that seals frames to the peer: the newest one that both ends have and in which the peer sends; if
+    /// it sends in none, the newest that both have. If two hosts have the key of the peer, the first one stays the
+    /// peer as long as it sends: a silent session may be one with a host that is gone, and a session from elsewhere
+    /// one with a copy.
     pub(super) fn session(&self) -> Option<&Arc<Session>> {
         let confirmed = || self.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed));
-        let heard = || confirmed().filter(|s| self.link.is_heard_in(s.local));
-        let first = heard().next();
-        heard().rfind(|s| first.is_some_and(|first| !s.is_elsewhere(first))).or_else(|| confirmed().next_back())
+        let active = || confirmed().filter(|s| self.link.is_active_in(s.local));
+        let first = active().next();
+        active().rfind(|s| first.is_some_and(|first| !s.is_elsewhere(first))).or_else(|| confirmed().next_back())
     }
 
     /// The session with this local number.
@@ -117,11 +119,13 @@ impl Peer {
         })
     }
 
-    /// Adds a session; `initiated`: time of the peer's initiation by its own clock, if the peer initiated. `None`: there is no room.
+    /// Adds a session; `initiated`: time of the peer's initiation by its own clock, if the peer initiated. `None`:
+    /// there is no room.
     ///
-    /// Unconfirmed sessions make room first, so that a replayed initiation does not cost a session that works. Of these the one with the oldest initiation
-    /// goes, unless the new one is older still: replays must not push out a session that is about to be confirmed. Sessions that have not been confirmed in
-    /// time go before all others, as the clock of their initiator may have been ahead. Of confirmed sessions a silent one goes first.
+    /// Unconfirmed sessions make room first, so that a replayed initiation does not cost a session that works. Of these
+    /// the one with the oldest initiation goes, unless the new one is older still: replays must not push out a session
+    /// that is about to be confirmed. Sessions that have not been confirmed in time go before all others, as the clock
+    /// of their initiator may have been ahead. Of confirmed sessions a silent one goes first.
     pub(super) fn add_session(&mut self, now: Instant, mut session: Session, initiated: Option<u64>) -> Option<()> {
         session.share(&self.permits.windows);
         if self.sessions.len() >= SESSIONS_MAX {
@@ -131,7 +135,7 @@ impl Peer {
             if first.is_some_and(|(is_young, first, _)| is_young && initiated.is_some_and(|c| c < first)) {
                 return None;
             }
-            let silent = || self.sessions.iter().position(|s| !self.link.is_heard_in(s.local)).unwrap_or(0);
+            let silent = || self.sessions.iter().position(|s| !self.link.is_active_in(s.local)).unwrap_or(0);
             let evicted = first.map_or_else(silent, |(.., i)| i);
             self.sessions.remove(evicted);
         }

@@ -1,4 +1,5 @@
-//! Probes of a link for losses: as many as their byte budget affords where traffic is too thin, and for a while more where something is uncertain.
+//! Probes of a link for losses: as many as their byte budget affords where traffic is too thin, and for a while more
+//! where something is uncertain.
 
 use units::{Instant, Rate};
 
@@ -7,7 +8,8 @@ use crate::rate_meter::RateMeter;
 
 /// Bytes of a probe behind the headers of its datagram: frame 40, message 1.
 pub(super) const PROBE_BYTES: usize = 41;
-/// Minimum probes per second, so that silence is noticed, and maximum: enough to tell a loss of 5 % from 15 % within a second with the confidence of the route control.
+/// Minimum probes per second, so that silence is noticed, and maximum: enough to tell a loss of 5 % from 15 % within a
+/// second with the confidence of the route control.
 pub(super) const PROBE_RATE_MIN: f64 = 10.0;
 pub(super) const PROBE_RATE_MAX: f64 = 800.0;
 /// Factor of the probe rate of an uncertain link, out of savings; less than a tenth of the link.
@@ -24,7 +26,8 @@ pub(super) struct ProbeSchedule {
     pub(super) next: Option<Instant>,
     /// Time of the next probe of the paper's sensor.
     pub(super) next_of_sensor: Option<Instant>,
-    /// Frames sent on the link at the last check, plus probes and reports since, which are no traffic; time of that check.
+    /// Frames sent on the link at the last check, plus probes and reports since, which are no traffic; time of that
+    /// check.
     frames: u64,
     checked: Option<Instant>,
     sent: u64,

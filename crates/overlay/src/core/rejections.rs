@@ -1,4 +1,5 @@
-//! Rejections that were reported lately. The cause of a rejection is in somebody's settings, and silence does not say in whose.
+//! Rejections that were reported lately. The cause of a rejection is in the settings of one of the hosts, and silence
+//! does not say in whose.
 
 use std::collections::VecDeque;
 use std::time::Duration;

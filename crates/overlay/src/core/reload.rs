@@ -1,5 +1,6 @@
-//! Settings that are read again while a member runs: the other members, and this member's own certificate. The result is that of a start with these settings: a
-//! listed member has its configured subnets and name, whatever certificates say.
+//! Settings that are read again while a member runs: the other members, and this member's own certificate. The result
+//! is that of a start with these settings: a listed member has its configured subnets and name, whatever certificates
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -71,7 +72,7 @@ impl Plan {
         let is_new = |m: &Member| !known.contains_key(m) || removed.contains(m);
         let added: Vec<Member> = wanted.keys().filter(|m| is_new(m)).copied().collect();
         if known.len() - removed.len() + added.len() > members_max {
-            return Err(format!("they are more than {members_max} members"));
+            return Err(format!("the settings have more than {members_max} members"));
         }
         let named = |members: &mut dyn Iterator<Item = &Member>, all: &Members| -> Vec<String> {
             members.filter_map(|m| all.get(m)).map(|m| m.name.clone()).collect()
@@ -108,13 +109,13 @@ impl Plan {
 
 fn check(now: Instant, net: &Network, membership: &Membership, new: &Settings) -> Result<(), String> {
     if let Some((key, _)) = net.settings.is_another_member(new).iter().find(|(_, is_other)| *is_other) {
-        return Err(format!("`{key}` says something else, for which the member must be started anew"));
+        return Err(format!("`{key}` differs; it takes effect only when the member is restarted"));
     }
     let wanted = new.members.get();
     check_mtu(net.settings.mtu, wanted.values().flat_map(|m| &m.subnets))?;
     let is_other = new.certificate != membership.own.text;
     if is_other && new.certified_until_utc_s.is_some_and(|until| until <= membership.utc_s(now)) {
-        return Err("the time of `certificate` is over".to_owned());
+        return Err("`certificate` has expired".to_owned());
     }
     Ok(())
 }

@@ -108,7 +108,8 @@ impl Routing {
         self.relayed_bps.get(&member).is_none_or(|bps| *bps > 0)
     }
 
-    /// Sets the metrics of a link; `None`: it is down. The capacity of another member's link is at most what that member forwards.
+    /// Sets the metrics of a link; `None`: it is down. The capacity of another member's link is at most what that
+    /// member forwards.
     pub(super) fn set_link(&mut self, now: Instant, (from, to): (Member, Member), metrics: Option<Metrics>) {
         let relayed = self.relayed_bps.get(&from).filter(|bps| from != self.own && **bps != UNBOUNDED);
         let relayed = relayed.map(|bps| Rate::from_bps(*bps));
@@ -122,7 +123,8 @@ impl Routing {
         self.set_link(now, (peer, self.own), None);
     }
 
-    /// Sets the number of elephant flows of each route, and the throughput by the destination's reports. Mice are too short to be moved.
+    /// Sets the number of elephant flows of each route, and the throughput by the destination's reports. Mice are too
+    /// short to be moved.
     pub(super) fn set_loads(&mut self, now: Instant, net: &Network, elephants: &[(Path, u32)]) {
         for (path, flows) in elephants {
             let Some(peer) = net.peers.get(&path.destination()) else { continue };
@@ -145,7 +147,8 @@ impl Routing {
         })
     }
 
-    /// Lets the route control decide. A new member waits for its own links first, as gossip tells it of others' links before it has found them.
+    /// Lets the route control decide. A new member waits for its own links first, as gossip tells it of others' links
+    /// before it has found them.
     pub(super) fn decide(&mut self, now: Instant, net: &Network) -> Vec<Decision> {
         let waits = net.peers.iter().any(|(m, p)| net.is_direct(*m) && !p.link.is_up());
         if waits && now.saturating_since(self.started) < FIRST_LINKS_TIMEOUT {
@@ -155,7 +158,8 @@ impl Routing {
         std::iter::from_fn(|| self.control.poll_decision()).collect()
     }
 
-    /// Routes to a member for the forwarding table, as far as sessions and addresses exist; `packet_max`: largest inner packet on a path, bytes.
+    /// Routes to a member for the forwarding table, as far as sessions and addresses exist; `packet_max`: largest inner
+    /// packet on a path, bytes.
     pub(super) fn table_routes(
         &self,
         net: &mut Network,

@@ -201,7 +201,8 @@ impl SessionManager {
         }
     }
 
-    /// Handles a handshake datagram whose first authentication code, if it has one, is valid. Gives an initiation of somebody unknown.
+    /// Handles a handshake datagram whose first authentication code, if it has one, is valid. Gives an initiation of
+    /// an unknown host.
     pub(super) fn handle_handshake(
         &mut self,
         now: Instant,
@@ -276,7 +277,8 @@ impl SessionManager {
         reply(now, net, source, &datagram);
     }
 
-    /// Answers an initiation with keys for a session; gives the session number, that of the other end, the keys and the encoded response.
+    /// Answers an initiation with keys for a session; gives the session number, that of the other end, the keys and the
+    /// encoded response.
     pub(super) fn answer_unverified(
         &mut self,
         net: &mut Network,
@@ -299,7 +301,7 @@ impl SessionManager {
         };
         let Some(peer) = net.peers.get_mut(&member) else { return };
         let link = &peer.link;
-        peer.handshakes.on_response(now, |at| link.was_heard_since(at));
+        peer.handshakes.on_response(now, |at| link.has_arrival_since(at));
         if let Source::Direct(from) = source {
             peer.endpoint.on_response(from);
         }
@@ -338,7 +340,8 @@ fn session_number(net: &mut Network) -> u32 {
     }
 }
 
-/// Sends an initiation on the next path: direct, over the relays of the routes, then over any relay that is up. Says whether there was one.
+/// Sends an initiation on the next path: direct, over the relays of the routes, then over any relay that is up. Says
+/// whether there was one.
 fn send_initiation(now: Instant, net: &mut Network, routing: &Routing, member: Member, datagram: &[u8]) -> bool {
     let current = net.peers.get(&member).and_then(|p| p.endpoint.current).filter(|_| net.is_direct(member));
     // After a stall the sessions with relays may have expired while their links count as up.
@@ -423,7 +426,8 @@ fn add_session(
     Some(())
 }
 
-/// Turns an unverified session into one with a member, which has confirmed it by its certificate. Nothing was sent with its keys, so that counters may start again.
+/// Turns an unverified session into one with a member, which has confirmed it by its certificate. Nothing was sent with
+/// its keys, so that counters may start again.
 pub(super) fn adopt_session(now: Instant, net: &mut Network, member: Member, unverified: &Session, keys: &Keys) {
     let session = Session::new(member, unverified.local, unverified.remote, now, false, keys);
     let (Some(mut session), Some(peer)) = (session, net.peers.get_mut(&member)) else { return };

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-
 use super::*;
 use crate::counters::Counters;
 use crate::decapsulate::{Arrival, Decapsulator, Event as FromNetwork, Verdict};

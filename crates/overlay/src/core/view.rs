@@ -121,23 +121,24 @@ pub(super) fn path(core: &Core, now: Instant, path: &Path) -> PathView {
     peer.paths.get(path).map_or_else(PathView::default, |p| seen(&p.throughput, &p.loss, &p.rtt))
 }
 
-/// The reasons for which a member cannot be reached, by the state of its handshakes and the advertised links to it; empty: there is a route.
+/// The reasons for which a member cannot be reached, by the state of its handshakes and the advertised links to it;
+/// empty: there is a route.
 pub(super) fn unreachable_reasons(core: &Core, now: Instant, member: Member) -> Vec<String> {
     let net = &core.net;
     let Some(peer) = net.peers.get(&member).filter(|_| core.routing.routes(member).is_empty()) else {
         return Vec::new();
     };
     let attempts = peer.handshakes.attempts();
-    let heard = peer.link.silent_for(now).map(|ago| format!("; last heard {:.0} s ago", ago.as_secs_f64()));
+    let last_arrival = peer.link.silent_for(now).map(|ago| format!("; last frame {:.0} s ago", ago.as_secs_f64()));
     let undecryptable = peer.handshakes.undecryptable().map(|at| now.saturating_since(at).as_secs_f64());
     let direct = match (net.is_direct(member), peer.endpoint.current, peer.session()) {
-        (false, ..) => "nothing goes directly (`direct = false`)".to_owned(),
+        (false, ..) => "disabled (`direct = false`)".to_owned(),
         (true, None, _) => "no endpoint is known; waiting for its handshake".to_owned(),
         (true, Some(at), None) => match undecryptable {
-            Some(ago) => format!("called at {at}, and {UNDECRYPTABLE} ({ago:.0} s ago)"),
-            None => format!("called at {at}, and it does not answer (calls of late: {attempts})"),
+            Some(ago) => format!("handshake with {at}: {UNDECRYPTABLE} ({ago:.0} s ago)"),
+            None => format!("no answer to handshakes at {at} (attempts: {attempts})"),
         },
-        (true, Some(at), Some(_)) => format!("there are keys with it, and nothing gets through to {at} and back"),
+        (true, Some(at), Some(_)) => format!("session established, but no frames get to {at} and back"),
     };
     let neighbours = core.link_state.neighbours(member).filter(|m| *m != net.own);
     let relays: Vec<String> = neighbours.map(|m| net.settings.name_of(m)).collect();
@@ -146,5 +147,5 @@ pub(super) fn unreachable_reasons(core: &Core, now: Instant, member: Member) -> 
         [one] => format!("{one} advertises a link to it"),
         several => format!("{} advertise links to it", several.join(", ")),
     };
-    vec![format!("direct: {direct}{}", heard.unwrap_or_default()), format!("over relays: {relayed}")]
+    vec![format!("direct: {direct}{}", last_arrival.unwrap_or_default()), format!("over relays: {relayed}")]
 }

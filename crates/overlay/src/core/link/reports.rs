@@ -23,17 +23,18 @@ pub(in crate::core) const REPORT_INTERVAL: Duration = Duration::from_millis(100)
 const REPORT_INTERVAL_MIN: Duration = Duration::from_millis(25);
 /// Acceptable probability that all reports of the time that takes a link down are lost.
 const ALL_LOST_PROBABILITY: f64 = 1e-9;
-/// Span of the worst recent loss: the end of a path reports losses at most half a second later than the first hop, and three half-lives of the latest counts are over
-/// by then.
+/// Span of the worst recent loss: the end of a path reports losses at most half a second later than the first hop, and
+/// three half-lives of the latest counts are over by then.
 const WORST_LOSS_SPAN: Duration = Duration::from_secs(2);
-/// Time between arrival and report, microseconds, above which a report no longer measures the round trip of the path: the clocks have drifted.
+/// Time between arrival and report, microseconds, above which a report no longer measures the round trip of the path:
+/// the clocks have drifted.
 const HELD_MAX_US: u32 = 1_000_000;
 
 /// Counts of one session with the peer.
 #[derive(Default)]
 pub(super) struct SessionCounts {
     /// Time of the last arrival, and the number of arrivals then.
-    pub(super) heard: Option<(Instant, u64)>,
+    pub(super) last_arrival: Option<(Instant, u64)>,
     pub(super) incoming: [Gaps; 3],
     pub(super) outgoing: [Gaps; SPACES],
     /// Bytes that had arrived at the peer by its last report, by number space.
@@ -69,13 +70,13 @@ impl SessionCounts {
     /// Notices arrivals in the session.
     pub(super) fn update(&mut self, now: Instant, session: &Session) {
         let arrived = session.arrivals.iter().map(|a| a.counts().1).sum();
-        if self.heard.is_none_or(|(_, before)| before != arrived) {
-            self.heard = Some((now, arrived));
+        if self.last_arrival.is_none_or(|(_, before)| before != arrived) {
+            self.last_arrival = Some((now, arrived));
         }
     }
 
-    /// Return paths of the spaces with arrivals since the last call. `is_active`: whether more than reports was sent on a path over relays since: otherwise both ends
-    /// would report each other's reports for ever.
+    /// Return paths of the spaces with arrivals since the last call. `is_active`: whether more than reports was sent on
+    /// a path over relays since: otherwise both ends would report each other's reports for ever.
     fn paths_to_report(
         &mut self,
         session: &Session,
@@ -100,7 +101,8 @@ impl SessionCounts {
     }
 }
 
-/// The peer reports on frames of this member. `session` and `came_in`: local session number and number space of the report; `frame_max`: bytes of the largest frame.
+/// The peer reports on frames of this member. `session` and `came_in`: local session number and number space of the
+/// report; `frame_max`: bytes of the largest frame.
 pub(in crate::core) fn on_report(
     now: Instant,
     peer: &mut Peer,
@@ -124,7 +126,8 @@ pub(in crate::core) fn on_report(
         }
         let (sent, lost) = gaps.note(report.sent, report.received);
         let rtt = round_trip(now, report);
-        // A report over relays may be the first one about frames of the direct link. The later direct report still measures the round trip.
+        // A report over relays may be the first one about frames of the direct link. The later direct report still
+        // measures the round trip.
         let is_direct = report.space <= SPACE_RELAYED && came_in == SPACE_DIRECT;
         if let Some(rtt) = rtt.filter(|_| is_direct && (sent > 0 || report.held < HELD_MAX_US)) {
             link.rtt.note(now, rtt);
@@ -181,7 +184,8 @@ fn due_reports(now: Instant, peer: &mut Peer, member: Member) -> Vec<(Arc<Sessio
         let to_report = counts.paths_to_report(session, member, |path| paths.take_activity(path));
         due.extend(to_report.into_iter().map(|path| (Arc::clone(session), path)));
     }
-    // The worst recent loss counts, if nothing else shows that the peer is alive: an overflowing queue drops direct frames for a moment only.
+    // The worst recent loss counts, if nothing else shows that the peer is alive: an overflowing queue drops direct
+    // frames for a moment only.
     let loss = |link: &Link, path: &Path| {
         if path.relays().is_empty() {
             return link.worst_tx_loss();
@@ -196,8 +200,8 @@ fn due_reports(now: Instant, peer: &mut Peer, member: Member) -> Vec<(Arc<Sessio
     due
 }
 
-/// Sends a member the reports that are due, on each path by which its frames came: a report also shows that the path works in both directions. `alternate`: another path
-/// for a copy of the direct report.
+/// Sends a member the reports that are due, on each path by which its frames came: a report also shows that the path
+/// works in both directions. `alternate`: another path for a copy of the direct report.
 pub(in crate::core) fn send_reports(
     now: Instant,
     net: &mut Network,

@@ -1,5 +1,6 @@
-//! Cross-checks of advertisements against what became of own frames. Links behind the first hop are out of sight: all links of a silent path are suspected over which no
-//! other own frames get, and the last link of a path for losses and delays that the advertisements do not explain.
+//! Cross-checks of advertisements against what became of own frames. Links behind the first hop are out of sight: all
+//! links of a silent path are suspected over which no other own frames get, and the last link of a path for losses and
+//! delays that the advertisements do not explain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,12 +14,15 @@ use crate::core::network::Network;
 use crate::core::paths::Observation;
 use crate::loss::LossEstimate;
 
-/// Loss beyond twice the advertised one that counts as a contradiction: two observers see a change of loss at different moments.
+/// Loss beyond twice the advertised one that counts as a contradiction: two observers see a change of loss at different
+/// moments.
 const CONTRADICTION: f64 = 0.05;
-/// A round trip is longer than advertised if it exceeds the sum of its links by half and by this much. In truth it is as long as the sum, or shorter where the destination
-/// reports by a shorter path; queueing, whose minimum counts, adds little.
+/// A round trip is longer than advertised if it exceeds the sum of its links by half and by this much. In truth it is
+/// as long as the sum, or shorter where the destination reports by a shorter path; queueing, whose minimum counts, adds
+/// little.
 const LONGER_BY: Duration = Duration::from_millis(20);
-/// Time for which it has to be longer: the minima of links and paths are those of up to 20 s each, so that the ends of the links see a longer queue as well.
+/// Time for which it has to be longer: the minima of links and paths are those of up to 20 s each, so that the ends of
+/// the links see a longer queue as well.
 const LONGER_FOR: Duration = Duration::from_secs(30);
 /// A round trip that exceeds the sum of its links by no more than a quarter and this much confirms them.
 const AS_ADVERTISED: Duration = Duration::from_millis(10);
@@ -127,7 +131,8 @@ impl LinkState {
         }
     }
 
-    /// Links of paths whose round trips are longer than advertised, with the excess: a member that advertises a short round trip attracts traffic.
+    /// Links of paths whose round trips are longer than advertised, with the excess: a member that advertises a short
+    /// round trip attracts traffic.
     fn longer_than_advertised(&self, now: Instant, net: &mut Network) -> BTreeMap<LinkId, Duration> {
         let known = net.peers.values().flat_map(|p| p.paths.round_trips(now));
         let paths: Vec<_> =

@@ -377,9 +377,7 @@ fn what_was_lost_before_a_way_rested_is_not_held_against_it_later() {
             paths.push(over(&world, 1));
             let suspected_links = world.hosts[0].core.link_state.suspected.values();
             assert!(
-                !suspected_links
-                    .into_iter()
-                    .any(|s| matches!(s.evidence, link_state::Evidence::Worse { .. })),
+                !suspected_links.into_iter().any(|s| matches!(s.evidence, link_state::Evidence::Worse { .. })),
                 "{paths:?}"
             );
         }

@@ -139,7 +139,7 @@ fn what_is_wrong_between_two_members_is_told() {
     let other_secret = Settings { secret: [8; 32], ..settings(1, 2) };
     let nobody = settings(1, 2);
     nobody.members.change(|all| all.clear());
-    let silent = "called at 192.0.2.2:5460, and it does not answer";
+    let silent = "no answer to handshakes at 192.0.2.2:5460";
     let unlike = [(other_secret, "secret", "`network_secret` the same"), (nobody, "no line of the settings", silent)];
     for (settings, word, direct) in unlike {
         let mut world = World::new(2);
