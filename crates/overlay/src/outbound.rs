@@ -44,6 +44,15 @@ const TOO_BIG_LIMIT: Limit = Limit { per_second: 100.0, most: 50.0 };
 /// path MTU discovery starts low and needs one or two seconds.
 const MTU_STABLE_AFTER: Duration = Duration::from_secs(3);
 
+/// Sealer and marks of the frames of one packet.
+struct FrameContext<'a> {
+    sealer: FrameSealer<'a>,
+    /// Class of the flow in the frame header.
+    class: u8,
+    /// DSCP and ECN of the outer IP header.
+    traffic_class: u8,
+}
+
 /// State of a transmit thread.
 pub(crate) struct Outbound {
     socket: Arc<Datagrams>,
@@ -171,11 +180,11 @@ impl Outbound {
         };
         clamp_mss(ip, route.mtu, checksum != Checksum::Whole);
         let sealer = route.sealer(table.own, self.placement.queue());
-        let traffic_class = packet::traffic_class(ip).unwrap_or(0);
+        let context = FrameContext { sealer, class, traffic_class: packet::traffic_class(ip).unwrap_or(0) };
         let Some(mut packet) = Packet::new(&*buffer, length, false) else { return };
         let longest = packet.segments().longest();
         if !packet.cut_to(route.mtu) {
-            return self.send_fragments((&sealer, route.mtu), &packet, class, traffic_class);
+            return self.send_fragments(&context, &packet, route.mtu);
         }
         if longest as usize > route.mtu {
             self.hint_mtu(packet.frame(), route);
@@ -192,25 +201,19 @@ impl Outbound {
             let parts = cut.as_ref().map_or(whole, |c| [c.headers(), c.payload()]);
             // A segment cut from a super-packet has a partial checksum.
             let checksum = if cut.is_some() && checksum == Checksum::Whole { Checksum::Partial } else { checksum };
-            self.seal(&sealer, parts, (checksum, class), traffic_class, now);
+            self.seal(&context, parts, checksum, now);
         }
     }
 
     /// Sends packets larger than the route's MTU that are not TCP segments. They are fragmented if their headers allow
     /// it, else dropped.
-    fn send_fragments(
-        &mut self,
-        (sealer, mtu): (&FrameSealer<'_>, usize),
-        packet: &Packet<&[u8]>,
-        class: u8,
-        traffic_class: u8,
-    ) {
+    fn send_fragments(&mut self, context: &FrameContext<'_>, packet: &Packet<&[u8]>, mtu: usize) {
         let now = micros(kernel::now());
         let whole = (0..packet.segments().count).filter_map(|segment| packet.on_wire(segment));
         let mut is_too_large = false;
         for ip in whole {
             if ip.len() <= mtu {
-                self.seal(sealer, [&ip, &[]], (Checksum::Whole, class), traffic_class, now);
+                self.seal(context, [&ip, &[]], Checksum::Whole, now);
                 continue;
             }
             let Some(fragments) = Fragments::new(&ip, mtu) else {
@@ -219,7 +222,7 @@ impl Outbound {
                 continue;
             };
             for fragment in fragments {
-                self.seal(sealer, fragment.parts(), (Checksum::Whole, class), traffic_class, now);
+                self.seal(context, fragment.parts(), Checksum::Whole, now);
             }
         }
         if is_too_large && self.too_big_limit.takes(kernel::now(), TOO_BIG_LIMIT, 1.0) {
@@ -249,27 +252,21 @@ impl Outbound {
     }
 
     /// Seals a packet into the batch. `parts`: its headers and payload.
-    fn seal(
-        &mut self,
-        sealer: &FrameSealer<'_>,
-        parts: [&[u8]; 2],
-        (checksum, class): (Checksum, u8),
-        traffic_class: u8,
-        now: u32,
-    ) {
+    fn seal(&mut self, context: &FrameContext<'_>, parts: [&[u8]; 2], checksum: Checksum, now: u32) {
+        let FrameContext { sealer, class, traffic_class } = context;
         let (head, tail) = (head(&sealer.path), tail(&sealer.path));
-        let [a, b] = parts;
-        let length = head + a.len() + b.len() + tail;
-        let room = self.batch.reserve(sealer.to, length, traffic_class, &self.socket, &self.counters);
+        let [headers, payload] = parts;
+        let bytes = headers.len() + payload.len();
+        let room = self.batch.reserve(sealer.to, head + bytes + tail, *traffic_class, &self.socket, &self.counters);
         let Some((_, rest)) = room.split_at_mut_checked(head) else { return };
-        rest[..a.len()].copy_from_slice(a);
-        rest[a.len()..a.len() + b.len()].copy_from_slice(b);
+        rest[..headers.len()].copy_from_slice(headers);
+        rest[headers.len()..bytes].copy_from_slice(payload);
         if let Checksum::Elsewhere { start, field } = checksum {
             // A frame has no field for the checksum position.
-            complete_checksum(&mut rest[..a.len() + b.len()], start, field);
+            complete_checksum(&mut rest[..bytes], start, field);
         }
         let partial = checksum == Checksum::Partial;
-        if sealer.seal(room, Content::Packet { partial }, class, now).is_some() {
+        if sealer.seal(room, Content::Packet { partial }, *class, now).is_some() {
             bump(&self.counters.frames_sealed);
         } else {
             self.batch.cancel_last();
