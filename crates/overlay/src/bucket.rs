@@ -15,7 +15,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// What leaks in a second may be in it.
-    pub(crate) fn a_second_of(per_second: f64) -> Self {
+    pub(crate) fn one_second_of(per_second: f64) -> Self {
         Self { per_second, most: per_second }
     }
 }

@@ -156,7 +156,7 @@ impl HandshakeLimiter {
         let Some(macs) = Macs::of(datagram) else { return Admission::Drop };
         if self.shows_cookie(now, from, datagram, &macs.second) {
             let may = self.takes(now, LimitKey::of(from.ip()), FROM_ONE)
-                && self.in_all.takes(now, Limit::a_second_of(IN_ALL), 1.0);
+                && self.in_all.takes(now, Limit::one_second_of(IN_ALL), 1.0);
             return if may { Admission::Answer } else { Admission::Drop };
         }
         if !self.may_have_cookie(now, from) {
@@ -184,13 +184,13 @@ impl HandshakeLimiter {
     /// Whether one more initiation is one too many; after a flood, for a second more at most.
     fn is_under_load(&mut self, now: Instant) -> bool {
         let is_full = self.is_flooded(now);
-        self.load.takes(now, Limit { most: 2.0 * UNDER_LOAD, ..Limit::a_second_of(UNDER_LOAD) }, 1.0);
+        self.load.takes(now, Limit { most: 2.0 * UNDER_LOAD, ..Limit::one_second_of(UNDER_LOAD) }, 1.0);
         is_full
     }
 
     /// Whether more initiations have come lately than are answered without a cookie.
     pub(crate) fn is_flooded(&mut self, now: Instant) -> bool {
-        self.load.room(now, Limit::a_second_of(UNDER_LOAD)) < 1.0
+        self.load.room(now, Limit::one_second_of(UNDER_LOAD)) < 1.0
     }
 
     /// Whether an initiation is answered that `relay` handed over, by its word from `origin`. No cookies: who hands it over has a session.
@@ -208,7 +208,7 @@ impl HandshakeLimiter {
             self.callers.remove(&oldest);
         }
         let bucket = self.callers.entry(account).or_insert_with(|| Bucket::new(now));
-        bucket.takes(now, Limit::a_second_of(per_second), 1.0)
+        bucket.takes(now, Limit::one_second_of(per_second), 1.0)
     }
 
     /// The cookie of an address and port: a function of our secret, so nothing is kept for who asks.

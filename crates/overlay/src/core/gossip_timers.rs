@@ -6,7 +6,7 @@ use route::Member;
 use units::Instant;
 
 use super::{Core, Event, Output};
-use crate::gossip::{ADVERTISEMENT_INTERVAL, FromGossip, ROUND};
+use crate::gossip::{ADVERTISEMENT_INTERVAL, GossipOutput, ROUND};
 use crate::settings::is_known_elsewhere;
 
 /// Times of the next gossip.
@@ -81,21 +81,21 @@ impl Core {
         self.apply_gossip(now, outputs);
     }
 
-    fn apply_gossip(&mut self, now: Instant, outputs: Vec<FromGossip>) {
+    fn apply_gossip(&mut self, now: Instant, outputs: Vec<GossipOutput>) {
         for output in outputs {
             match output {
-                FromGossip::Send { to, bytes } => self.send_gossip(now, to, &bytes),
-                FromGossip::LinkAdvertisement { from, to, advertisement, relayed_bps } => {
+                GossipOutput::Send { to, bytes } => self.send_gossip(now, to, &bytes),
+                GossipOutput::LinkAdvertisement { from, to, advertisement, relayed_bps } => {
                     #[cfg(test)]
                     let advertisement = advertisement.map(|c| {
                         if self.forged_advertisements.0 == to { (self.forged_advertisements.1)(c) } else { c }
                     });
                     self.handle_advertisement(now, from, to, advertisement, relayed_bps);
                 }
-                FromGossip::CertificateAdvertisement { by, text, endpoint } => {
+                GossipOutput::CertificateAdvertisement { by, text, endpoint } => {
                     self.on_certificate_advertisement(now, by, &text, endpoint.filter(is_known_elsewhere));
                 }
-                FromGossip::DuplicateIdentity => self.outputs.push_back(Output::Event(Event::DuplicateIdentity)),
+                GossipOutput::DuplicateIdentity => self.outputs.push_back(Output::Event(Event::DuplicateIdentity)),
             }
         }
     }

@@ -7,9 +7,10 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use message::{DIGEST_MAX, Known, Message};
+pub use message::{DIGEST_MAX, DigestEntry, Message};
 pub use record::{
-    LinkAdvertisement, RecordBody, RecordKey, SAID_MAX, SIGNATURE_BYTES, SIGNED_CONTEXT, SignedRecord, UNBOUNDED,
+    LinkAdvertisement, RECORD_BYTES_MAX, RecordBody, RecordKey, SIGNATURE_BYTES, SIGNED_CONTEXT, SignedRecord,
+    UNBOUNDED,
 };
 
 /// Takes `N` bytes from the front.
