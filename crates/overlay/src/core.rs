@@ -543,7 +543,7 @@ impl Core {
         }
         table.sessions.extend(self.unverified_sessions().map(|s| (s.local, Arc::clone(s))));
         table.prefixes.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
-        self.limiter.set_known(table.peers.iter().filter_map(|p| p.endpoint));
+        self.limiter.set_member_endpoints(table.peers.iter().filter_map(|p| p.endpoint));
         Some(table)
     }
 

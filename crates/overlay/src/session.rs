@@ -119,7 +119,7 @@ pub(crate) struct Session {
     pub(crate) born: Instant,
     /// We began the handshake: who does so also begins the next.
     pub(crate) initiator: bool,
-    /// When the other end called, by its clock (see [`crate::handshake::ReceivedInitiation::called`]); 0 where we did.
+    /// When the other end called, by its clock (see [`crate::handshake::ReceivedInitiation::initiated_at`]); 0 where we did.
     pub(crate) called: u64,
     cipher: Cipher,
     send: LessSafeKey,

@@ -389,8 +389,11 @@ fn invalid_settings_are_reported_with_a_hint() {
         (format!("switch_margin = -0.1\n{good}"), "`switch_margin` is -0.1"),
         (format!("switch_margin = nan\n{good}"), "`switch_margin` is NaN"),
         (format!("switch_margin = 50\n{good}"), "0.5 for half as much more"),
-        (format!("loss_interval = \"0s\"\n{good}"), "`loss_interval` must be more than 0"),
-        (format!("policy = \"safire-2008\"\nloss_probes = 7\n{good}"), "`loss_probes` is 7; it is 25 or more"),
+        (format!("loss_interval = \"0s\"\n{good}"), "`loss_interval` = 0s is out of range; it must be greater than 0"),
+        (
+            format!("policy = \"safire-2008\"\nloss_probes = 7\n{good}"),
+            "`loss_probes` = 7 is out of range; the minimum is 25",
+        ),
         (format!("loss_probes = 100\n{good}"), "`loss_probes` needs `loss_interval`"),
         (format!("loss_interval = \"1s\"\nloss_probes = 101\n{good}"), "10 ms apart or more"),
         (format!("max_paths = 15\n{good}"), "`max_paths` = 15 is out of range (1-14)"),

@@ -167,8 +167,8 @@ impl Peer {
     }
 }
 
-fn handshake_keys(settings: &Settings, secrets: Secrets) -> handshake::Own<'_> {
-    handshake::Own { identity: &settings.identity, secret: &settings.secret, secrets }
+fn handshake_keys(settings: &Settings, secrets: Secrets) -> handshake::LocalKeys<'_> {
+    handshake::LocalKeys { identity: &settings.identity, secret: &settings.secret, secrets }
 }
 
 impl Core {
@@ -241,7 +241,7 @@ impl Core {
         let Some(key) = self.settings.members.one(member).map(|m| m.key) else { return };
         let called = self.time_of_call(now);
         let secrets = self.secrets.fork();
-        let begun = handshake::call(handshake_keys(&self.settings, secrets), &key, local, called, self.cipher);
+        let begun = handshake::initiate(handshake_keys(&self.settings, secrets), &key, local, called, self.cipher);
         let (Some((call, initiation)), Some(peer)) = (begun, self.peers.get_mut(&member)) else { return };
         let calls = &mut peer.calls;
         let cookie =
@@ -338,7 +338,9 @@ impl Core {
             }
         }
         let secrets = self.secrets.fork();
-        let Some(caller) = handshake::hear(handshake_keys(&self.settings, secrets), &initiation) else { return };
+        let Some(caller) = handshake::consume_initiation(handshake_keys(&self.settings, secrets), &initiation) else {
+            return;
+        };
         let known = self.peers.iter().find(|(_, o)| o.exchange == caller.exchange);
         let Some(member) = known.map(|(m, _)| *m) else { return self.answer_guest(now, source, caller) };
         let is_for_us = match source {
@@ -353,8 +355,8 @@ impl Core {
         if !self.is_to_be_answered(now, member, &initiation) {
             return;
         }
-        let (local, called) = (self.session_number(), caller.called);
-        let Some((response, remote, keys)) = caller.answer(local, self.cipher) else { return };
+        let (local, called) = (self.session_number(), caller.initiated_at);
+        let Some((response, remote, keys)) = caller.respond(local, self.cipher) else { return };
         if self.begin_session(now, member, (local, remote), Some(called), &keys).is_none() {
             return;
         }
@@ -381,7 +383,7 @@ impl Core {
             return;
         }
         let (local, exchange) = (self.session_number(), caller.exchange);
-        let Some((response, remote, keys)) = caller.answer(local, self.cipher) else { return };
+        let Some((response, remote, keys)) = caller.respond(local, self.cipher) else { return };
         if self.add_unverified(now, source, (exchange, local, remote), keys).is_some() {
             let mut datagram = response.encode();
             MacKeys::of_exchange(&exchange).write(&mut datagram, None);
@@ -413,7 +415,7 @@ impl Core {
         let Some(response) = Response::decode(datagram) else { return };
         let called = self.peers.iter_mut().find_map(|(m, o)| Some((*m, o.calls.opened(response.receiver)?)));
         let Some((member, open)) = called else { return };
-        let Some((remote, keys)) = open.call.answered(&response) else {
+        let Some((remote, keys)) = open.call.consume_response(&response) else {
             if let Some(peer) = self.peers.get_mut(&member) {
                 peer.calls.unopened = Some(now);
             }

@@ -151,7 +151,7 @@ impl Link {
     /// The same, and no less than any half second of the last two to four seconds said: a queue of our own that overflows does so only for a moment, and the end
     /// of a way tells of it a round trip later.
     pub(super) fn worst_loss_to(&self) -> f64 {
-        self.worst_to.of_both(f64::max).unwrap_or_default().max(self.tx_loss())
+        self.worst_to.extremum(f64::max).unwrap_or_default().max(self.tx_loss())
     }
 
     /// What is known of the frames from the member that are lost.
@@ -161,7 +161,7 @@ impl Link {
 
     /// Round trip of the idle link.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        self.rtt.least()
+        self.rtt.min()
     }
 
     /// Rate at which the member receives what was sent to it without relays.
@@ -255,7 +255,7 @@ impl Link {
 
     /// For how long a direction, or a session, may be silent.
     fn patience(&self) -> Duration {
-        SILENCE + self.rtt.least().unwrap_or(SILENCE)
+        SILENCE + self.rtt.min().unwrap_or(SILENCE)
     }
 
     /// Reads the counters of what arrived directly, and of what was passed on. Says whether more of it is lost than before.
@@ -306,7 +306,7 @@ impl Link {
 
     /// Whether a direction has not been known to work for a while.
     fn is_old(&self, now: Instant, direction: &Direction) -> bool {
-        let patience = DOUBT + self.rtt.least().unwrap_or(DOUBT);
+        let patience = DOUBT + self.rtt.min().unwrap_or(DOUBT);
         direction.alive.is_none_or(|at| now.saturating_since(at) > patience)
     }
 
@@ -339,7 +339,7 @@ impl Link {
 
     fn metrics(&self, now: Instant, direction: &Direction, capacity: Option<Rate>) -> Option<Metrics> {
         let longer_by = self.longer_by.filter(|(until, _)| now < *until).map_or(Duration::ZERO, |(_, by)| by);
-        let rtt = self.rtt.least()?.saturating_add(longer_by);
+        let rtt = self.rtt.min()?.saturating_add(longer_by);
         let loss = direction.loss.estimate();
         Some(Metrics {
             capacity,
@@ -473,7 +473,7 @@ impl Core {
             up: link.up,
             endpoint: peer.endpoint.map(|e| e.to_string()),
             cipher: peer.session().map(|s| s.cipher()),
-            rtt_us: link.rtt.least().filter(|_| link.up).map(us),
+            rtt_us: link.rtt.min().filter(|_| link.up).map(us),
             rtt_latest_us: link.rtt.latest().filter(|_| link.up).map(us),
             queueing_delay_us: link.up.then(|| us(link.queued)),
             tx_loss: loss(&link.outgoing),

@@ -240,7 +240,7 @@ impl PathMonitor {
     pub(super) fn overdue(&mut self, now: Instant, queued: Duration) -> Vec<Path> {
         let in_use = &self.in_use;
         let is_due = |l: &mut MonitoredPath| {
-            let is_mute = in_use.contains(&l.number) && l.waits(now) > DOUBT + l.rtt.least().unwrap_or(DOUBT);
+            let is_mute = in_use.contains(&l.number) && l.waits(now) > DOUBT + l.rtt.min().unwrap_or(DOUBT);
             (is_mute && l.asked.is_due(now, queued)).then_some(l.path)
         };
         self.spaces.iter_mut().filter_map(is_due).collect()
@@ -271,7 +271,7 @@ impl PathMonitor {
     pub(super) fn round_trips(&self, now: Instant) -> impl Iterator<Item = Measured> + '_ {
         let known = move |l: &MonitoredPath| {
             let ago = now.saturating_since(l.alive?);
-            let rtt = l.rtt.least().filter(|_| ago < REMEMBERED)?;
+            let rtt = l.rtt.min().filter(|_| ago < REMEMBERED)?;
             Some(Measured { path: l.path, rtt, speaks: ago < SILENCE })
         };
         self.spaces.iter().filter_map(known)
@@ -287,7 +287,7 @@ impl PathMonitor {
     /// What the destination's reports say of each path over relays.
     pub(super) fn experiences(&self, now: Instant) -> Vec<(Path, Experience)> {
         let of = |l: &MonitoredPath| {
-            let patience = SILENCE + l.rtt.least().unwrap_or(SILENCE) * 2;
+            let patience = SILENCE + l.rtt.min().unwrap_or(SILENCE) * 2;
             let waits = |(at, before): &(Instant, u64)| {
                 now.saturating_since(*at) > patience && l.sent.saturating_sub(*before) >= UNANSWERED
             };
@@ -438,7 +438,7 @@ impl Core {
             PathView {
                 throughput_bps: carried.rate(now).as_bps(),
                 loss: (loss.frames > 0.0).then_some(loss.share),
-                rtt_us: rtt.least().map(us),
+                rtt_us: rtt.min().map(us),
             }
         };
         if path.relays().is_empty() {

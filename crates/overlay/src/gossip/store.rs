@@ -68,7 +68,7 @@ impl OriginRecords {
     fn age(&mut self, now: Instant, at_ms: u64) -> Duration {
         let delay_ms = now.as_nanos() as f64 / 1e6 - at_ms as f64;
         self.delay_min.note(now, DELAY_MIN_SPAN, delay_ms, f64::min);
-        let min_ms = self.delay_min.of_both(f64::min).unwrap_or(delay_ms);
+        let min_ms = self.delay_min.extremum(f64::min).unwrap_or(delay_ms);
         Duration::try_from_secs_f64((delay_ms - min_ms) / 1e3).unwrap_or(Duration::MAX)
     }
 }

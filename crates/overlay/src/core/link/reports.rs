@@ -134,7 +134,7 @@ impl Core {
                 continue;
             }
             let change = link.outgoing.loss.note(now, sent, lost);
-            link.worst_to.note_afresh(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
+            link.worst_to.note_or_reset(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
             if change == Some(Change::More) {
                 // What is lost of late may be what has become too large.
                 peer.sizes.doubt(now);
