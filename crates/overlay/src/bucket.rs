@@ -12,13 +12,13 @@ pub(crate) struct Limit {
     /// Amount that leaks per second.
     pub(crate) per_second: f64,
     /// Capacity of the bucket.
-    pub(crate) most: f64,
+    pub(crate) burst: f64,
 }
 
 impl Limit {
     /// A rate with a burst of one second.
     pub(crate) fn one_second_of(per_second: f64) -> Self {
-        Self { per_second, most: per_second }
+        Self { per_second, burst: per_second }
     }
 }
 
@@ -33,7 +33,7 @@ impl Bucket {
         let passed = now.saturating_since(self.at).as_secs_f64();
         self.level = (self.level - passed * limit.per_second).max(0.0);
         self.at = now;
-        limit.most - self.level
+        limit.burst - self.level
     }
 
     /// Adds an amount, even if it exceeds the capacity.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_admitted_amount_is_the_burst_plus_the_rate() {
-        let limit = Limit { per_second: 100.0, most: 50.0 };
+        let limit = Limit { per_second: 100.0, burst: 50.0 };
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
         let mut bucket = Bucket::new(at(0));
         // The burst of 50, and 100 per second for ten seconds.

@@ -1,5 +1,5 @@
-//! Certificates: texts signed by the certificate authority of the overlay, by which a member is admitted by peers that do
-//! not have it in their settings.
+//! Certificates: texts signed by the certificate authority of the overlay, by which a member is admitted by peers that
+//! do not have it in their settings.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -106,12 +106,12 @@ mod tests {
     fn an_invalid_name_is_rejected() {
         let authority = Identity::from_seed(&[1; 32]);
         let odd = Certificate { name: "a\nb".to_owned(), ..certificate(1) };
-        assert!(odd.sign(&authority).unwrap_err().contains(r#"`name` is "a\nb""#));
+        assert!(odd.sign(&authority).unwrap_err().contains(r#"`name` = "a\nb""#));
         // A certificate of an authority that does not check the name.
         let json = serde_json::to_string(&odd).unwrap();
         let text = format!("{} {json}", BASE64.encode(authority.sign(json.as_bytes())));
         let refused = Certificate::verify(&text, &authority.public(), 0).unwrap_err();
-        assert!(refused.contains(r#"`name` is "a\nb""#), "{refused}");
+        assert!(refused.contains(r#"`name` = "a\nb""#), "{refused}");
     }
 
     #[test]

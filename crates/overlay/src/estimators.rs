@@ -7,11 +7,12 @@ use units::{Instant, Rate};
 
 /// Half-life of the weight of a throughput sample, in seconds.
 const THROUGHPUT_HALF_LIFE_S: f64 = 0.4;
-/// Span of the minimum round trip; one or two spans count. A path that became longer has its new minimum after that time.
+/// Span of the minimum round trip; one or two spans count. A path that became longer has its new minimum after that
+/// time.
 const RTT_MIN_SPAN: Duration = Duration::from_secs(10);
 
-/// Losses between two readings of a sequence's counters. A reordered frame counts as lost at first; its arrival offsets a
-/// later loss.
+/// Losses between two readings of a sequence's counters. A reordered frame counts as lost at first; its arrival offsets
+/// a later loss.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gaps {
     /// Highest sequence number plus one.
@@ -28,8 +29,9 @@ impl Gaps {
         self.debt = sent.saturating_sub(self.end);
     }
 
-    /// Takes a reading; returns the frames sent and lost since the previous one. `end`: highest sequence number plus one;
-    /// `received`: number of received frames. Counters that decrease, as those of a malicious peer can, count as unchanged.
+    /// Takes a reading; returns the frames sent and lost since the previous one. `end`: highest sequence number plus
+    /// one; `received`: number of received frames. Counters that decrease, as those of a malicious peer can, count as
+    /// unchanged.
     pub(crate) fn note(&mut self, end: u64, received: u64) -> (u64, u64) {
         let sent = end.saturating_sub(self.end);
         let arrived = received.saturating_sub(self.received);

@@ -251,7 +251,7 @@ impl Gossip {
         if peer.replies >= REPLIES_MAX {
             return Vec::new();
         }
-        let available = available.min(REPLY_BUDGET_SHARE * limit.most - peer.reply_bytes as f64);
+        let available = available.min(REPLY_BUDGET_SHARE * limit.burst - peer.reply_bytes as f64);
         if available < FRAME_OVERHEAD_BYTES as f64 {
             bump(&self.counters.gossip_rate_limited);
             return Vec::new();
@@ -287,7 +287,7 @@ impl Gossip {
             self.peers.values_mut().for_each(|p| (p.replies, p.reply_bytes, p.signatures) = (0, 0, 0));
         }
         let limit = self.limit();
-        if self.tx_bytes.room(now, limit) < REPLY_BUDGET_SHARE * limit.most {
+        if self.tx_bytes.room(now, limit) < REPLY_BUDGET_SHARE * limit.burst {
             bump(&self.counters.gossip_rate_limited);
             return Vec::new();
         }
@@ -316,7 +316,7 @@ impl Gossip {
         let is_link = |(record, _): &(SignedRecord, Vec<u8>)| matches!(record.body, RecordBody::Link { .. });
         let links: Vec<(SignedRecord, Vec<u8>)> = self.originate(now, records).into_iter().filter(is_link).collect();
         let limit = self.limit();
-        if links.is_empty() || self.tx_bytes.room(now, limit) < REPLY_BUDGET_SHARE * limit.most {
+        if links.is_empty() || self.tx_bytes.room(now, limit) < REPLY_BUDGET_SHARE * limit.burst {
             return Vec::new();
         }
         let mut receivers = self.recent_peers(now);

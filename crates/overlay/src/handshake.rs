@@ -1,5 +1,5 @@
-//! Handshake by Noise_IKpsk2 (revision 34). The initiator knows the responder's static key and sends its own encrypted; the
-//! network secret is the pre-shared key. The result is a key for each direction and a cipher.
+//! Handshake by Noise_IKpsk2 (revision 34). The initiator knows the responder's static key and sends its own encrypted;
+//! the network secret is the pre-shared key. The result is a key for each direction and a cipher.
 
 use snow::{Builder, HandshakeState};
 use wire::overlay::{Initiation, Response};
@@ -16,7 +16,7 @@ const VERSION: u8 = 1;
 /// Bits of the initiation time in a payload.
 const TIME_MASK: u64 = (1 << 48) - 1;
 
-/// A handshake that this node initiated and that has no response yet.
+/// A handshake that this member initiated and that has no response yet.
 pub(crate) struct PendingInitiation {
     state: HandshakeState,
     offered: Cipher,
@@ -27,8 +27,8 @@ pub(crate) struct ReceivedInitiation {
     state: HandshakeState,
     /// Static key of the initiator, in Montgomery form.
     pub(crate) exchange: [u8; 32],
-    /// Initiation time on the initiator's clock: 48 bits in units of 1/65536 s since 1970. It only orders the initiations
-    /// of one initiator.
+    /// Initiation time on the initiator's clock: 48 bits in units of 1/65536 s since 1970. It only orders the
+    /// initiations of one initiator.
     pub(crate) initiated_at: u64,
     offered: Cipher,
     remote: u32,
@@ -83,8 +83,8 @@ pub(crate) fn consume_initiation(own: LocalKeys<'_>, initiation: &Initiation) ->
 }
 
 impl ReceivedInitiation {
-    /// Creates the response. `local`: local identifier of the session; `preferred`: the cipher that is fast on this host.
-    /// Returns the response, the initiator's identifier of the session, and the keys.
+    /// Creates the response. `local`: local identifier of the session; `preferred`: the cipher that is fast on this
+    /// host. Returns the response, the initiator's identifier of the session, and the keys.
     pub(crate) fn respond(mut self, local: u32, preferred: Cipher) -> Option<(Response, u32, Keys)> {
         // AES is five times as slow as ChaCha20 without CPU support and five times as fast with it.
         let both = self.offered == Cipher::Aes256Gcm && preferred == Cipher::Aes256Gcm;
@@ -98,8 +98,8 @@ impl ReceivedInitiation {
 }
 
 impl PendingInitiation {
-    /// Decrypts the response; returns the responder's identifier of the session, and the keys. An invalid response leaves
-    /// the state unchanged.
+    /// Decrypts the response; returns the responder's identifier of the session, and the keys. An invalid response
+    /// leaves the state unchanged.
     pub(crate) fn consume_response(&mut self, response: &Response) -> Option<(u32, Keys)> {
         let mut payload = [0; PAYLOAD_BYTES];
         let n = self.state.read_message(&response.noise, &mut payload).ok()?;
@@ -148,7 +148,8 @@ mod tests {
         LocalKeys { identity, secret: &[7; 32], secrets: Secrets::new([3; 32]) }
     }
 
-    /// Keys of the initiator and of the responder after a handshake. The parameters are the ciphers that are fast on them.
+    /// Keys of the initiator and of the responder after a handshake. The parameters are the ciphers that are fast on
+    /// them.
     fn agreed(initiator: Cipher, responder: Cipher) -> [Keys; 2] {
         let [a, b] = [1, 2].map(|n| Identity::from_seed(&[n; 32]));
         let (mut pending, initiation) = initiate(keys(&a), &b.public(), 10, 0, initiator).unwrap();

@@ -1,6 +1,6 @@
-//! Protection of the CPU against floods of handshakes. The first authentication code (`mac1`) proves that the sender knows
-//! the public key of this node. The second code (`mac2`) proves that the sender receives at its source address. Rate
-//! limits bound the initiations of each source. The construction is that of WireGuard (section 5.3 of its paper).
+//! Protection of the CPU against floods of handshakes. The first authentication code (`mac1`) proves that the sender
+//! knows the public key of this member. The second code (`mac2`) proves that the sender receives at its source address.
+//! Rate limits bound the initiations of each source. The construction is that of WireGuard (section 5.3 of its paper).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -28,8 +28,8 @@ const SOURCE_PER_S_MAX: f64 = 20.0;
 const RELAY_PER_S_MAX: f64 = 100.0;
 /// Maximum initiations per second from all addresses with cookies: some 15 % of a CPU, for any number of addresses.
 const VERIFIED_PER_S_MAX: f64 = 1000.0;
-/// Maximum cookies per second to endpoints that are not known as those of members. It bounds the traffic that a flood with
-/// forged source addresses can reflect. Each cookie costs some 15 microseconds.
+/// Maximum cookies per second to endpoints that are not known as those of members. It bounds the traffic that a flood
+/// with forged source addresses can reflect. Each cookie costs some 15 microseconds.
 const COOKIES_PER_S_MAX: f64 = 2000.0;
 /// Maximum number of token buckets; the least recently used one makes room.
 const BUCKETS_MAX: usize = 1024;
@@ -180,7 +180,7 @@ impl HandshakeLimiter {
             return true;
         }
         // The burst of 100 ms is shorter than the interval of 200 ms and more between two attempts of an initiator.
-        self.cookies.takes(now, Limit { per_second: COOKIES_PER_S_MAX, most: COOKIES_PER_S_MAX / 10.0 }, 1.0)
+        self.cookies.takes(now, Limit { per_second: COOKIES_PER_S_MAX, burst: COOKIES_PER_S_MAX / 10.0 }, 1.0)
     }
 
     /// Counts an initiation; returns whether the load requires a cookie. It does so for at most a second after a flood.
@@ -188,7 +188,7 @@ impl HandshakeLimiter {
         let is_full = self.is_flooded(now);
         self.load.takes(
             now,
-            Limit { most: 2.0 * UNVERIFIED_PER_S_MAX, ..Limit::one_second_of(UNVERIFIED_PER_S_MAX) },
+            Limit { burst: 2.0 * UNVERIFIED_PER_S_MAX, ..Limit::one_second_of(UNVERIFIED_PER_S_MAX) },
             1.0,
         );
         is_full
@@ -199,8 +199,8 @@ impl HandshakeLimiter {
         self.load.room(now, Limit::one_second_of(UNVERIFIED_PER_S_MAX)) < 1.0
     }
 
-    /// Whether to answer an initiation that `relay` forwarded and attributes to `origin`. Cookies are not required, as the
-    /// session with the relay authenticates it.
+    /// Whether to answer an initiation that `relay` forwarded and attributes to `origin`. Cookies are not required, as
+    /// the session with the relay authenticates it.
     pub(crate) fn admit_relayed(&mut self, now: Instant, relay: Member, origin: Member) -> bool {
         self.takes(now, LimitKey::RelayedOrigin { origin, relay }, SOURCE_PER_S_MAX)
             && self.takes(now, LimitKey::Relay(relay), RELAY_PER_S_MAX)
@@ -303,7 +303,8 @@ mod tests {
         assert!(matches!(limiter.admit(later, address(A), 1, &datagram), Admission::SendCookie(_)), "a cookie expires");
     }
 
-    /// Sends initiations with a cookie from one address, `per_second` for `seconds`; returns the number of admitted ones.
+    /// Sends initiations with a cookie from one address, `per_second` for `seconds`; returns the number of admitted
+    /// ones.
     fn flood(
         limiter: &mut HandshakeLimiter,
         keys: &MacKeys,
@@ -357,8 +358,8 @@ mod tests {
         forged[84..].fill(1);
         let sent = |admission| usize::from(matches!(admission, Admission::SendCookie(_)));
         let (mut to_unknown, mut to_member, mut to_port) = (0, 0, 0);
-        // 10,000 initiations per second for ten seconds, with and without a second code. Every 100 ms the member itself, by
-        // a dual-stack socket, and another port at its address.
+        // 10,000 initiations per second for ten seconds, with and without a second code. Every 100 ms the member
+        // itself, by a dual-stack socket, and another port at its address.
         for n in 0..100_000_u64 {
             let now = begin + Duration::from_micros(100 * n);
             if n % 997 == 500 {

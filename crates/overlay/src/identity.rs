@@ -22,8 +22,9 @@ const KEY_FILE_BYTES_MAX: u64 = 4096;
 pub struct PublicKey(VerifyingKey);
 
 impl PublicKey {
-    /// Member number, by which frames name the member: the first four bytes of the key's SHA-256, at least 1. It must be
-    /// unique in an overlay. Two of 1000 members share a number with a probability of 10^-4; the settings are rejected then.
+    /// Member number, by which frames name the member: the first four bytes of the key's SHA-256, at least 1. It must
+    /// be unique in an overlay. Two of 1000 members share a number with a probability of 10^-4; the settings are
+    /// rejected then.
     pub fn member(&self) -> Member {
         let hash = Sha256::digest(self.0.as_bytes());
         Member(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]).max(1))

@@ -12,9 +12,9 @@ const LATEST_HALF_LIFE_S: f64 = 0.4;
 const Z: f64 = 1.96;
 /// Standard deviations of the confidence interval of [`Loss::latest`].
 const Z_LATEST: f64 = 3.0;
-/// Threshold of the change detector: twice the log likelihood ratio, above the correction for the number of windows. It is
-/// four standard deviations for a window of two fifths of all counts, and five for a 150th. Paths are compared by the
-/// counts since the last change, so a false detection must be rare.
+/// Threshold of the change detector: twice the log likelihood ratio, above the correction for the number of windows. It
+/// is four standard deviations for a window of two fifths of all counts, and five for a 150th. Paths are compared by
+/// the counts since the last change, so a false detection must be rare.
 const CHANGE_THRESHOLD: f64 = 15.0;
 /// Threshold above which the estimate is in doubt and is worth more probes. Without a change, one of twelve independent
 /// tests exceeds it.
@@ -22,8 +22,8 @@ const DOUBT_THRESHOLD: f64 = 3.0;
 /// Frames after a change after which the estimate is no longer in doubt: 0.05 is known within 0.025.
 const SETTLED_FRAMES: f64 = 300.0;
 /// Frames of the shortest [`SampleWindow`], ratio of the lengths of two successive windows, and number of windows. The
-/// longest has 8800 frames. The ratio bounds the number of older frames that a window counts as frames after the change,
-/// which distort the estimate until their weight has decayed.
+/// longest has 8800 frames. The ratio bounds the number of older frames that a window counts as frames after the
+/// change, which distort the estimate until their weight has decayed.
 const WINDOW_FRAMES_MIN: f64 = 20.0;
 const WINDOW_RATIO: f64 = 1.5;
 const WINDOWS: usize = 16;
@@ -65,8 +65,8 @@ impl DecayingCounts {
         term(self.lost, share) + term((self.frames - self.lost).max(0.0), 1.0 - share)
     }
 
-    /// Evidence against a common loss of two counts: twice the log likelihood ratio. Under the null hypothesis it is the
-    /// square of a standard normal variable (Wilks 1938).
+    /// Evidence against a common loss of two counts: twice the log likelihood ratio. Under the null hypothesis it is
+    /// the square of a standard normal variable (Wilks 1938).
     fn log_likelihood_ratio(&self, other: Self) -> f64 {
         let mut both = *self;
         both.add(other);
@@ -142,9 +142,9 @@ pub(crate) struct LossEstimate {
 /// Loss estimator with change detection.
 ///
 /// After each reading, the detector compares windows of the latest frames, of several lengths, with the frames before
-/// them. If one differs significantly, the earlier counts are discarded. This is a generalised likelihood ratio test over
-/// a few candidate times of change (Lai, *Sequential changepoint detection in quality control and dynamical systems*,
-/// 1995). The delay of the detection depends on the number of frames after the change, at any frame rate.
+/// them. If one differs significantly, the earlier counts are discarded. This is a generalised likelihood ratio test
+/// over a few candidate times of change (Lai, *Sequential changepoint detection in quality control and dynamical
+/// systems*, 1995). The delay of the detection depends on the number of frames after the change, at any frame rate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loss {
     /// Counts since the last change.
@@ -201,7 +201,8 @@ impl Loss {
         let is_testable = |(since, before): &(DecayingCounts, DecayingCounts)| {
             since.frames >= WINDOW_FRAMES_MIN && before.frames >= since.frames
         };
-        // Correction for multiple tests: the number of windows of this length in all counts, which grows with the frame rate.
+        // Correction for multiple tests: the number of windows of this length in all counts, which grows with the frame
+        // rate.
         let correction = |(since, before): &(DecayingCounts, DecayingCounts)| 2.0 * (before.frames / since.frames).ln();
         let evidence = |split: (DecayingCounts, DecayingCounts)| {
             (split.0.log_likelihood_ratio(split.1) - correction(&split), split)
@@ -211,7 +212,8 @@ impl Loss {
         strongest.filter(|(evidence, _)| *evidence > CHANGE_THRESHOLD).map(|(_, split)| split)
     }
 
-    /// Whether more frames would help: there is some evidence for a change, or there were few frames since the last one.
+    /// Whether more frames would help: there is some evidence for a change, or there were few frames since the last
+    /// one.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.evidence > DOUBT_THRESHOLD || self.frames_since_change < SETTLED_FRAMES
     }
@@ -225,8 +227,8 @@ impl Loss {
         }
     }
 
-    /// Loss over about the last half second, with a confidence interval of three standard deviations. The number of frames
-    /// decays to zero without new ones.
+    /// Loss over about the last half second, with a confidence interval of three standard deviations. The number of
+    /// frames decays to zero without new ones.
     pub(crate) fn latest(&self, now: Instant) -> LossEstimate {
         let mut latest = self.latest;
         latest.decay(self.at.map_or(0.0, |at| (-now.saturating_since(at).as_secs_f64() / LATEST_HALF_LIFE_S).exp2()));
@@ -261,8 +263,8 @@ mod tests {
         (0..of).filter(|_| f64::from(prng.next_u32()) < share * f64::from(u32::MAX)).count() as u64
     }
 
-    /// Seconds until the estimate is closer to the new loss than to the old one, and until their distance exceeds the width
-    /// of the confidence interval, as route control requires.
+    /// Seconds until the estimate is closer to the new loss than to the old one, and until their distance exceeds the
+    /// width of the confidence interval, as route control requires.
     fn seconds_to_detect(seed: u64, frames: u64, from: f64, to: f64) -> [f64; 2] {
         let (mut loss, mut prng, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
         let mut seconds = [f64::INFINITY; 2];
@@ -301,9 +303,9 @@ mod tests {
 
     #[test]
     fn changes_are_detected_within_six_seconds_at_forty_frames_per_second() {
-        // 40 frames per second are 1 % of a link of 3 Mb/s. The confidence interval of 0.15 is narrow enough with 196 frames,
-        // 4.9 s after a change. Four standard deviations between 0.05 and 0.15, 8 nats, take 157 frames of
-        // 0.05 ln(1/3) + 0.95 ln(0.95/0.85) = 0.05 nats each, 3.9 s. Both bounds assume a known time of the change.
+        // 40 frames per second are 1 % of a link of 3 Mb/s. The confidence interval of 0.15 is narrow enough with 196
+        // frames, 4.9 s after a change. Four standard deviations between 0.05 and 0.15, 8 nats, take 157 frames of 0.05
+        // ln(1/3) + 0.95 ln(0.95/0.85) = 0.05 nats each, 3.9 s. Both bounds assume a known time of the change.
         for (from, to) in [(0.05, 0.15), (0.15, 0.05)] {
             let m = median((1..100).map(|seed| seconds_to_detect(seed, 4, from, to)[1]).collect());
             assert!(m <= 6.0, "{from} to {to}: {m} s");
@@ -343,8 +345,8 @@ mod tests {
                     inside += u32::from(e.low <= share && share <= e.high);
                 }
             }
-            // The nominal coverage is 95 %. Readings are correlated over some 14 s, so 600 s have some 40 independent ones:
-            // +-7 %.
+            // The nominal coverage is 95 %. Readings are correlated over some 14 s, so 600 s have some 40 independent
+            // ones: +-7 %.
             assert!(f64::from(inside) / f64::from(looks) > 0.88, "{share}: {inside} of {looks}");
         }
     }

@@ -6,8 +6,8 @@ use route::Member;
 
 use crate::settings::MemberSettings;
 
-/// The other members: those of the settings, and those that were admitted by a certificate. Threads share it; reading it
-/// copies a pointer.
+/// The other members: those of the settings, and those that were admitted by a certificate. Threads share it; reading
+/// it copies a pointer.
 #[derive(Debug, Default)]
 pub struct Members(RwLock<Arc<BTreeMap<Member, MemberSettings>>>);
 

@@ -37,7 +37,7 @@ const MOST_SPOILT: usize = 10_000;
 const HINT: Duration = Duration::from_millis(100);
 /// Who sends datagrams that are too large is told so: as often as the kernel's routers do for one destination a second (`icmp_ratelimit`), for a hundred of them (RFC 4443,
 /// section 2.4 f).
-const TOLD: Limit = Limit { per_second: 100.0, most: 50.0 };
+const TOLD: Limit = Limit { per_second: 100.0, burst: 50.0 };
 /// And not before the size has stayed the same for so long: what the kernel was told once it does not forget for minutes, and while a size is sought
 /// less is known than there is, for a second or two.
 const SETTLED: Duration = Duration::from_secs(3);

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use units::{Instant, Rate};
 
-/// Span of the mean; one to two spans count. Packet trains are 30 to 90 s apart when the capacity is known, so a shorter
-/// mean would be that of one train or none.
+/// Span of the mean; one to two spans count. Packet trains are 30 to 90 s apart when the capacity is known, so a
+/// shorter mean would be that of one train or none.
 const SPAN: Duration = Duration::from_secs(60);
 /// Minimum divisor of the mean, which bounds the rate after the first bytes.
 const SPAN_MIN: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! Loss sensor of SAFIRE's sensing infrastructure (Mark et al. 2008, section II.A). In each interval T_loss it sends N_loss
-//! probes with a spacing of x_loss over a link. The raw estimate is the share of lost probes in an interval; the result is
-//! the mean of the last two raw estimates.
+//! Loss sensor of SAFIRE's sensing infrastructure (Mark et al. 2008, section II.A). In each interval T_loss it sends
+//! N_loss probes with a spacing of x_loss over a link. The raw estimate is the share of lost probes in an interval; the
+//! result is the mean of the last two raw estimates.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! List of the certificates that a certificate authority has signed, in a file beside its key. Member numbers have 32 bits,
-//! so that an attacker can search for a key with the number of another member. The authority sees both keys and rejects
-//! the second.
+//! List of the certificates that a certificate authority has signed, in a file beside its key. Member numbers have 32
+//! bits, so that an attacker can search for a key with the number of another member. The authority sees both keys and
+//! rejects the second.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -22,11 +22,12 @@ fn list_of(key: &Path) -> PathBuf {
 
 impl Certificate {
     /// Adds the certificate to the list of the authority with the key file `authority`, before the certificate is used.
-    /// The list is a file of JSON lines with the name of the key file and the suffix `.signed`, accessible to its owner only.
+    /// The list is a file of JSON lines with the name of the key file and the suffix `.signed`, accessible to its owner
+    /// only.
     ///
     /// # Errors
-    /// Fails without a change when the list has another key with the same member number, is malformed, or cannot be read
-    /// or written.
+    /// Fails without a change when the list has another key with the same member number, is malformed, or cannot be
+    /// read or written.
     pub fn note_signed(&self, authority: &Path) -> Result<(), OverlayError> {
         let list = list_of(authority);
         let e = |source| OverlayError::SignedList { path: list.clone(), source };

@@ -33,7 +33,7 @@ const ASSUMED: Rate = Rate::from_bps(10_000_000);
 /// How many times as often a link in doubt is probed as the budget pays for, out of what has been saved: by less than a tenth of the link.
 const BOOST: f64 = 8.0;
 /// What is saved at most, in seconds of the budget: enough to look so closely for four seconds. Half of it is there at the begin.
-const SAVED: Limit = Limit { per_second: 1.0, most: 30.0 };
+const SAVED: Limit = Limit { per_second: 1.0, burst: 30.0 };
 /// For how long all links are looked at so closely when some link has become worse: what traffic leaves it for is to be known soon, and 0.05 is told
 /// from 0.15 by 320 frames a second, as 8 % of 3 Mb/s pay for, within a second and a round trip over satellites.
 const ALERT: Duration = Duration::from_millis(1500);
@@ -149,13 +149,13 @@ impl Probing {
         let affordable = affordable.rate;
         let begin = || {
             let mut half = Bucket::new(now);
-            half.put(SAVED.most / 2.0);
+            half.put(SAVED.burst / 2.0);
             half
         };
         let saved = self.ahead.get_or_insert_with(begin).room(now, SAVED);
         if is_in_doubt && saved >= each {
             (BOOST * affordable).min(PROBES.1).max(affordable)
-        } else if !is_in_doubt && saved < FULL_SHARE * SAVED.most {
+        } else if !is_in_doubt && saved < FULL_SHARE * SAVED.burst {
             SAVING * affordable
         } else {
             affordable

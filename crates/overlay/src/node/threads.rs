@@ -94,7 +94,7 @@ mod tests {
             threads.join().unwrap_err().to_string()
         };
         let said = fails(|| Err("the device is gone".to_owned()));
-        assert_eq!(said, "the member cannot go on: working: the device is gone");
+        assert_eq!(said, "the member cannot continue: working: the device is gone");
         let said = fails(|| panic!("as a test"));
         assert!(said.contains("working") && said.contains("report"), "{said}");
 

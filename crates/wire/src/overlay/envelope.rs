@@ -15,7 +15,7 @@ pub const RELAYS_MAX: usize = 3;
 pub struct Envelope {
     /// Number of relays that the frame has passed, without the one that reads it.
     pub position: u8,
-    /// Reserved for the lowest available rate of the hops so far, which relays may only lower. Nodes write
+    /// Reserved for the lowest available rate of the hops so far, which relays may only lower. Members write
     /// [`UNKNOWN_RATE`] at present.
     pub rate: u8,
     /// Queue of this hop's sender, below [`QUEUES_MAX`].
@@ -24,13 +24,13 @@ pub struct Envelope {
     pub receiver: u32,
     /// Sequence number in this hop's packet number space and queue.
     pub sequence: u64,
-    /// Node that sealed the frame.
+    /// Member that sealed the frame.
     pub origin: u32,
     /// Relays of the path, in order; entries from `count` on are zero.
     pub relays: [u32; RELAYS_MAX],
     /// Number of relays.
     pub count: u8,
-    /// Node for which the frame is destined.
+    /// Member for which the frame is destined.
     pub destination: u32,
     /// Send time on this hop, in microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,
@@ -92,7 +92,7 @@ impl Envelope {
     }
 
     /// Decodes the header of a datagram. `None` when it is too short, of another type, or has an invalid route: more
-    /// than three relays, a position past the end, or a node that occurs twice.
+    /// than three relays, a position past the end, or a member that occurs twice.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (b, _frame) = datagram.split_first_chunk::<ENVELOPE_BYTES>()?;
         let (count, position) = (b[1] >> 4, b[1] & 0x0f);
@@ -113,7 +113,7 @@ impl Envelope {
         (is_envelope && bounded && envelope.is_simple()).then_some(envelope)
     }
 
-    /// Whether no node occurs twice on the route, and the entries after the route are zero.
+    /// Whether no member occurs twice on the route, and the entries after the route are zero.
     fn is_simple(&self) -> bool {
         let route = self.route();
         let ends = [self.origin, self.destination];

@@ -1,5 +1,5 @@
 //! Gossip messages, reassembled from the pieces of [`Message::Gossip`](super::Message::Gossip): digests of the known
-//! records, and signed records. The originator signs a record, so that other nodes may forward it. The signature
+//! records, and signed records. The originator signs a record, so that other members may forward it. The signature
 //! precedes the [`SignedRecord`]; another crate creates and verifies it.
 
 mod message;

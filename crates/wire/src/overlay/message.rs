@@ -31,7 +31,7 @@ pub struct SpaceReport {
     pub sent: u64,
     /// Frames received since the session started, without duplicates.
     pub received: u64,
-    /// Payload bytes of the packets in these frames: traffic between the nodes' hosts, without overlay messages.
+    /// Payload bytes of the packets in these frames: traffic between the members' hosts, without overlay messages.
     pub bytes: u64,
     /// `sent` of the frame that arrived last.
     pub echo: u32,
@@ -42,7 +42,7 @@ pub struct SpaceReport {
     pub queued: u32,
 }
 
-/// Messages between nodes, carried inside sealed frames.
+/// Messages between members, carried inside sealed frames.
 ///
 /// A message is one byte of kind, then fields of fixed length.
 #[derive(Debug, Clone, PartialEq, Eq)]

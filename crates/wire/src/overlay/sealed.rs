@@ -14,7 +14,7 @@ pub const SPACE_PROBES: u8 = 2;
 /// section II.A).
 pub const SPACE_SENSOR: u8 = 16;
 
-/// Maximum number of sending threads of a node, each of which numbers its frames independently: two for each of 16
+/// Maximum number of sending threads of a member, each of which numbers its frames independently: two for each of 16
 /// queues, and one more.
 pub const QUEUES_MAX: usize = 33;
 

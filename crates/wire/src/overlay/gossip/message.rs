@@ -4,14 +4,14 @@ use super::{RECORD_BYTES_MAX, take};
 const VERSION: u8 = 4;
 /// Flag: the digest requests a digest in reply.
 const REQUESTS_DIGEST: u8 = 1;
-/// Maximum entries of a digest, 20 bytes each. With more nodes, each message covers some of them.
+/// Maximum entries of a digest, 20 bytes each. With more members, each message covers some of them.
 pub const DIGEST_MAX: usize = 256;
 const HEADER_BYTES: usize = 4;
 
 /// Digest entry: the records of one originator that the sender of the digest has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestEntry {
-    /// The node that originated the records.
+    /// The member that originated the records.
     pub originator: u32,
     /// Number of its last known record; 0 for none.
     pub newest: u64,

@@ -23,7 +23,7 @@ const WITH_TRAFFIC: u8 = 4;
 /// `start` u64 | `number` u64 | `at_ms` u64 | kind u8 | object u32 | body of that kind, see [`RecordBody`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignedRecord {
-    /// Node that originated the record.
+    /// Member that originated the record.
     pub originator: u32,
     /// Start counter of the originator, which loses its earlier records at a restart.
     pub start: u64,
@@ -41,7 +41,7 @@ pub enum RecordBody {
     /// State of the originator's link from `from`; without an advertisement the link is down. `flags` u8 |
     /// `relayed_bps` u64 | the advertisement.
     Link {
-        /// Node at the other end.
+        /// Member at the other end.
         from: u32,
         /// Measured metrics of the link.
         advertisement: Option<LinkAdvertisement>,
@@ -93,9 +93,9 @@ pub struct LinkAdvertisement {
 /// Object of a record: a later record about the same object replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKey {
-    /// The link from a node.
+    /// The link from a member.
     Link(u32),
-    /// The certificate of a node.
+    /// The certificate of a member.
     Certificate(u32),
     /// A part of the refresh.
     Refresh(u32),
