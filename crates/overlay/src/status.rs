@@ -243,7 +243,7 @@ impl Status {
     }
 
     fn paths(&self, core: &Core, member: Member, now: Instant) -> Vec<Value> {
-        let paths = core.paths(member).iter();
+        let paths = core.routes(member).iter();
         let predicted = |w: &Weighted| (!w.assumed).then(|| w.predicted.as_bps());
         let of = |w: &Weighted| json!({ "weight": w.weight, "predicted_bps": predicted(w) });
         paths.map(|w| self.path(core, now, &w.path, of(w))).collect()

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 /// Maximum number of pieces of a message: those of the largest UDP datagram, the gossip's own bound.
 const PIECES_MAX: u16 = 64;
 
-/// Pieces of one message of a peer that is not yet complete.
+/// Reassembly of one message of a peer that is not yet complete.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct Reassembly {
     number: u32,
     pieces: BTreeMap<u16, Vec<u8>>,
 }
 
-impl Pieces {
+impl Reassembly {
     /// Adds piece `piece` of the `pieces` of message `number`; gives the message if it is complete. A piece of another
     /// message discards those before it.
     pub(super) fn add(&mut self, number: u32, (piece, pieces): (u16, u16), data: Vec<u8>) -> Option<Vec<u8>> {
@@ -40,7 +40,7 @@ mod tests {
             let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
             let chunks = bytes.chunks(Message::GOSSIP_DATA);
             let count = chunks.len() as u16;
-            let mut pieces = Pieces::default();
+            let mut pieces = Reassembly::default();
             // In the opposite order.
             let all: Vec<_> = (0..count).zip(chunks).rev().collect();
             let whole = all.into_iter().filter_map(|(n, c)| pieces.add(number as u32, (n, count), c.to_vec()));
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_message_of_too_many_pieces_or_a_piece_beyond_them_is_discarded() {
-        let mut pieces = Pieces::default();
+        let mut pieces = Reassembly::default();
         assert!((0..65).all(|piece| pieces.add(9, (piece, 65), vec![3; 1000]).is_none()));
         assert!((1..9).all(|piece| pieces.add(9, (piece, 1), vec![3; 1000]).is_none()));
         assert!(pieces.pieces.is_empty());

@@ -1,21 +1,25 @@
-//! Settings that are read again while a member runs: who the others are, and this member's own certificate. What comes of it is what a start with these
-//! settings would have: who is listed has his subnets and his name, whatever certificates say.
+//! Settings that are read again while a member runs: the other members, and this member's own certificate. The result
+//! is that of a start with these settings: a listed member has its configured subnets and name, whatever certificates
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use route::Member;
 use serde::Serialize;
 use units::Instant;
 
-use super::endpoints::EndpointName;
-use super::membership::Own;
-use super::{Core, Event, Output, Peer};
+use super::membership::{Membership, OwnCertificate, free_name};
+use super::network::Network;
+use super::peer::Peer;
+use super::routing::Routing;
+use super::{Event, Output};
 use crate::identity::PublicKey;
 use crate::members::subnets;
-use crate::settings::{Endpoint, MemberSettings, Settings, check_mtu};
+use crate::settings::{MemberSettings, Settings, check_mtu};
 
-/// What was taken from settings that were read again: names of members, and what is left to the next start.
+/// Changes by settings that were read again: names of members, and keys.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Reloaded {
     pub(crate) added: Vec<String>,
@@ -24,156 +28,171 @@ pub(crate) struct Reloaded {
     /// Whether this member shows another certificate now, and its end.
     pub(crate) certificate: bool,
     pub(crate) certified_until_utc_s: Option<u64>,
-    /// Keys of members that are refused now and were not before, and those that are not any more.
+    /// Keys of members that are refused from now on, and those that no longer are.
     pub(crate) refused: Vec<String>,
     pub(crate) not_refused: Vec<String>,
-    /// Keys that are different and count when the member is started the next time.
+    /// Keys of the settings that differ and take effect at the next start.
     pub(crate) at_next_start: Vec<String>,
 }
 
-type All = BTreeMap<Member, MemberSettings>;
+type Members = BTreeMap<Member, MemberSettings>;
 
-impl Core {
-    /// Takes the members, the certificate and the refused keys of these settings in place of those that it has.
+/// The changes of a reload that is possible.
+pub(super) struct Plan {
+    wanted: Arc<Members>,
+    /// Members that are removed first.
+    pub(super) removed: BTreeSet<Member>,
+    pub(super) result: Reloaded,
+}
+
+impl Plan {
+    /// Compares new settings with the present ones; changes nothing.
     ///
     /// # Errors
-    /// They cannot be taken while the member runs: says why, and nothing has changed.
-    pub(crate) fn reload(&mut self, now: Instant, new: &Settings) -> Result<Reloaded, String> {
-        self.check_reload(now, new)?;
-        let (known, wanted) = (self.settings.members.get(), new.members.get());
+    /// The new settings cannot be applied to a running member: says why.
+    pub(super) fn new(
+        now: Instant,
+        net: &Network,
+        membership: &Membership,
+        new: &Settings,
+        members_max: usize,
+    ) -> Result<Self, String> {
+        check(now, net, membership, new)?;
+        let (known, wanted) = (net.settings.members.get(), new.members.get());
         let listed: BTreeSet<IpNet> = wanted.values().flat_map(|m| &m.subnets).map(IpNet::trunc).collect();
         let stays = |member: &Member, before: &MemberSettings| match wanted.get(member) {
             Some(line) => line.key == before.key,
             None => {
                 let is_anothers = before.subnets.iter().any(|s| listed.contains(&s.trunc()));
                 let is_refused = new.refuse.contains(&before.key);
-                self.admissions.certified.contains_key(member) && !is_anothers && !is_refused
+                membership.certified.contains_key(member) && !is_anothers && !is_refused
             }
         };
-        let gone: BTreeSet<Member> = known.iter().filter(|(m, k)| !stays(m, k)).map(|(m, _)| *m).collect();
-        let is_new = |m: &Member| !known.contains_key(m) || gone.contains(m);
-        let come: Vec<Member> = wanted.keys().filter(|m| is_new(m)).copied().collect();
-        let most = self.control.inner().policy().max_members;
-        if known.len() - gone.len() + come.len() > most {
-            return Err(format!("they are more than {most} members"));
+        let removed: BTreeSet<Member> = known.iter().filter(|(m, k)| !stays(m, k)).map(|(m, _)| *m).collect();
+        let is_new = |m: &Member| !known.contains_key(m) || removed.contains(m);
+        let added: Vec<Member> = wanted.keys().filter(|m| is_new(m)).copied().collect();
+        if known.len() - removed.len() + added.len() > members_max {
+            return Err(format!("the settings have more than {members_max} members"));
         }
-
-        let named = |members: &mut dyn Iterator<Item = &Member>, all: &All| -> Vec<String> {
+        let named = |members: &mut dyn Iterator<Item = &Member>, all: &Members| -> Vec<String> {
             members.filter_map(|m| all.get(m)).map(|m| m.name.clone()).collect()
         };
-        let is_other = |m: &&Member| !is_new(m) && known.get(*m) != wanted.get(*m);
-        let mut reloaded = Reloaded {
-            added: named(&mut come.iter(), &wanted),
-            changed: named(&mut wanted.keys().filter(is_other), &wanted),
-            removed: named(&mut gone.iter(), &known),
-            at_next_start: self.settings.different_keys(new),
-            refused: beyond_keys(&new.refuse, &self.refuse),
-            not_refused: beyond_keys(&self.refuse, &new.refuse),
+        let is_changed = |m: &&Member| !is_new(m) && known.get(*m) != wanted.get(*m);
+        let result = Reloaded {
+            added: named(&mut added.iter(), &wanted),
+            changed: named(&mut wanted.keys().filter(is_changed), &wanted),
+            removed: named(&mut removed.iter(), &known),
+            at_next_start: net.settings.different_keys(new),
+            refused: keys_without(&new.refuse, &membership.refused),
+            not_refused: keys_without(&membership.refused, &new.refuse),
             ..Reloaded::default()
         };
-        self.refuse(&new.refuse);
-        self.send_bye(now, gone.iter().copied().collect());
-        for member in &gone {
-            self.remove_member(now, *member);
-        }
-        self.take_listed(now, &wanted);
-        let has_changed = !gone.is_empty() || !reloaded.changed.is_empty() || !reloaded.not_refused.is_empty();
-        self.certificates_again |= has_changed;
-        reloaded.certificate = self.take_certificate(now, new);
-        reloaded.certified_until_utc_s = self.certified_until_utc_s();
-        Ok(reloaded)
+        Ok(Self { wanted, removed, result })
     }
 
-    fn check_reload(&self, now: Instant, new: &Settings) -> Result<(), String> {
-        if let Some((key, _)) = self.settings.is_another_member(new).iter().find(|(_, is_other)| *is_other) {
-            return Err(format!("`{key}` says something else, for which the member must be started anew"));
-        }
-        let wanted = new.members.get();
-        check_mtu(self.settings.mtu, wanted.values().flat_map(|m| &m.subnets))?;
-        let is_other = new.certificate != self.admissions.own.text;
-        if is_other && new.certified_until_utc_s.is_some_and(|until| until <= self.utc_s(now)) {
-            return Err("the time of `certificate` is over".to_owned());
-        }
-        Ok(())
+    /// Applies the plan once the members to remove are gone.
+    pub(super) fn apply(
+        self,
+        now: Instant,
+        (net, membership, routing): (&mut Network, &mut Membership, &mut Routing),
+        new: &Settings,
+    ) -> Reloaded {
+        let Self { wanted, removed, mut result } = self;
+        set_listed(now, (net, membership, routing), &wanted);
+        membership.needs_certificates |=
+            !removed.is_empty() || !result.changed.is_empty() || !result.not_refused.is_empty();
+        result.certificate = set_certificate(now, net, membership, new);
+        result.certified_until_utc_s = membership.own.until_utc_s;
+        result
     }
+}
 
-    /// These are listed from now on; of others no one is left who is in their way.
-    fn take_listed(&mut self, now: Instant, wanted: &All) {
-        let known = self.settings.members.get();
-        for (member, listed) in wanted {
-            self.admissions.certified.remove(member);
-            match (known.get(member), self.peers.get_mut(member)) {
-                (Some(before), Some(peer)) if before.endpoint != listed.endpoint => {
-                    peer.is_to_be_called_at(now, listed.endpoint.as_ref());
-                }
-                (_, Some(_)) => {}
-                (_, None) => self.add_listed(now, *member, listed),
+fn check(now: Instant, net: &Network, membership: &Membership, new: &Settings) -> Result<(), String> {
+    if let Some((key, _)) = net.settings.is_another_member(new).iter().find(|(_, is_other)| *is_other) {
+        return Err(format!("`{key}` differs; it takes effect only when the member is restarted"));
+    }
+    let wanted = new.members.get();
+    check_mtu(net.settings.mtu, wanted.values().flat_map(|m| &m.subnets))?;
+    let is_other = new.certificate != membership.own.text;
+    if is_other && new.certified_until_utc_s.is_some_and(|until| until <= membership.utc_s(now)) {
+        return Err("`certificate` has expired".to_owned());
+    }
+    Ok(())
+}
+
+/// Sets the members of the settings. No other member has one of their subnets any more.
+fn set_listed(
+    now: Instant,
+    (net, membership, routing): (&mut Network, &mut Membership, &mut Routing),
+    wanted: &Members,
+) {
+    let known = net.settings.members.get();
+    for (member, listed) in wanted {
+        membership.certified.remove(member);
+        match (known.get(member), net.peers.get_mut(member)) {
+            (Some(before), Some(peer)) if before.endpoint != listed.endpoint => set_endpoint(now, peer, listed),
+            (_, Some(_)) => {}
+            (_, None) => add_listed(now, (net, routing), *member, listed),
+        }
+    }
+    let mut all = (*known).clone();
+    all.extend(wanted.iter().map(|(m, listed)| (*m, listed.clone())));
+    let (before, after) = (subnets(&known), subnets(&all));
+    let (lost, gained) = (beyond(&before, &after), beyond(&after, &before));
+    net.outputs.extend((!lost.is_empty()).then_some(Output::NoRoutes(lost)));
+    net.outputs.extend((!gained.is_empty()).then_some(Output::Routes(gained)));
+    net.settings.members.change(|members| *members = all);
+    // Members by certificates get the names of their certificates as far as these are free.
+    for (member, certified) in &membership.certified {
+        let name = free_name(&net.settings, *member, certified.name.clone());
+        net.settings.members.change(|all| {
+            if let Some(other) = all.get_mut(member) {
+                other.name = name;
             }
-        }
-        let mut all = (*known).clone();
-        all.extend(wanted.iter().map(|(m, listed)| (*m, listed.clone())));
-        let (before, after) = (subnets(&known), subnets(&all));
-        let (lost, gained) = (beyond(&before, &after), beyond(&after, &before));
-        self.outputs.extend((!lost.is_empty()).then_some(Output::NoRoutes(lost)));
-        self.outputs.extend((!gained.is_empty()).then_some(Output::Routes(gained)));
-        self.settings.members.change(|members| *members = all);
-        self.name_certified();
-        self.changed = true;
+        });
     }
+    net.table_changed = true;
+}
 
-    /// Gives those who are members by certificates the names that these say, as far as nobody else has them.
-    fn name_certified(&mut self) {
-        for (member, certified) in &self.admissions.certified {
-            let name = self.free_name(*member, certified.name.clone());
-            self.settings.members.change(|all| {
-                if let Some(peer) = all.get_mut(member) {
-                    peer.name = name;
-                }
-            });
-        }
-    }
-
-    fn add_listed(&mut self, now: Instant, member: Member, listed: &MemberSettings) {
-        // Whether there is room was looked at.
-        let _ = self.control.handle(route::Event::Member { at: now, member, relays: Some(true) });
-        self.peers.insert(member, Peer::new(listed, self.settings.sensor, now));
-        self.outputs.push_back(Output::Event(Event::Joined { member, name: listed.name.clone() }));
-    }
-
-    /// Shows another certificate from now on, if this is one.
-    fn take_certificate(&mut self, now: Instant, new: &Settings) -> bool {
-        if new.certificate == self.admissions.own.text {
-            return false;
-        }
-        self.admissions.own = Own::of(new);
-        self.admissions.have_news = true;
-        for member in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.show_certificate(now, member);
-        }
-        true
+/// A working address is kept: frames come from it.
+fn set_endpoint(now: Instant, peer: &mut Peer, listed: &MemberSettings) {
+    let is_up = peer.link.is_up();
+    peer.endpoint.configure(now, listed.endpoint.as_ref(), is_up);
+    if !is_up {
+        peer.capacity.invalidate();
+        peer.handshakes.initiate_now(now);
     }
 }
 
-impl Peer {
-    /// The settings say another endpoint. A link that works is left as it is: what its frames come from counts more.
-    fn is_to_be_called_at(&mut self, now: Instant, endpoint: Option<&Endpoint>) {
-        self.listed = if let Some(Endpoint::Address(address)) = endpoint { Some(*address) } else { None };
-        self.name = EndpointName::of(endpoint, now);
-        if !self.link.is_up() {
-            self.endpoint = self.listed.or(self.found);
-            self.trains.doubt();
-            self.calls.initiate_now(now);
-        }
+fn add_listed(now: Instant, (net, routing): (&mut Network, &mut Routing), member: Member, listed: &MemberSettings) {
+    // The plan has checked the number of members.
+    if let Err(e) = routing.add_member(now, member) {
+        tracing::debug!("{e}");
     }
+    net.peers.insert(member, Peer::new(listed, net.settings.sensor, now));
+    net.event(Event::Joined { member, name: listed.name.clone() });
 }
 
-/// Keys of the first that are not among the second, as people write them.
-fn beyond_keys(some: &[PublicKey], peers: &[PublicKey]) -> Vec<String> {
-    some.iter().filter(|key| !peers.contains(key)).map(ToString::to_string).collect()
+/// Sets the certificate of this member and sends it to all peers, if it is another one.
+fn set_certificate(now: Instant, net: &mut Network, membership: &mut Membership, new: &Settings) -> bool {
+    if new.certificate == membership.own.text {
+        return false;
+    }
+    membership.own = OwnCertificate::of(new);
+    net.members_changed = true;
+    for member in net.members() {
+        membership.send_certificate(now, net, member);
+    }
+    true
 }
 
-/// Those of the first that are not among the second.
-pub(super) fn beyond(some: &[IpNet], peers: &[IpNet]) -> Vec<IpNet> {
-    let peers: BTreeSet<&IpNet> = peers.iter().collect();
-    some.iter().filter(|s| !peers.contains(s)).copied().collect()
+/// Keys of the first list that the second one lacks.
+fn keys_without(keys: &[PublicKey], others: &[PublicKey]) -> Vec<String> {
+    keys.iter().filter(|key| !others.contains(key)).map(ToString::to_string).collect()
+}
+
+/// Subnets of the first list that the second one lacks.
+pub(super) fn beyond(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
+    let others: BTreeSet<&IpNet> = others.iter().collect();
+    some.iter().filter(|s| !others.contains(s)).copied().collect()
 }

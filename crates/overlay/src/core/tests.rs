@@ -7,11 +7,14 @@ use std::sync::Arc;
 use super::*;
 use crate::counters::Counters;
 use crate::decapsulate::{Arrival, Decapsulator, Event as FromNetwork, Verdict};
-use crate::encapsulate::{address, head, relay_queue, tail};
-use crate::identity::Identity;
+use crate::encapsulate::{self, FrameSealer, address, head, relay_queue, tail};
+use crate::handshake_limiter::MacKeys;
+use crate::identity::{Identity, PublicKey};
+use crate::secrets::Secrets;
+use crate::sensor::LossSensor;
 use crate::settings::{Endpoint, MemberSettings, Offload, PolicyName};
 use crate::table::Table;
-use wire::overlay::Content;
+use wire::overlay::{Content, SPACE_DIRECT};
 
 mod allocations;
 mod churn;
@@ -210,6 +213,25 @@ pub(crate) fn settings(own: usize, count: usize) -> Settings {
     }
 }
 
+/// Starts or stops the gossip of a member.
+fn set_gossip(core: &mut Core, now: Instant, gossips: bool) {
+    let stopped = Instant::from_nanos(u64::MAX);
+    if gossips == (core.gossip_due == stopped) {
+        let due = if gossips { now } else { stopped };
+        (core.gossip_due, core.advertisements_due) = (due, due);
+    }
+}
+
+/// The certificates that a member advertises.
+fn certificates(core: &mut Core, now: Instant) -> Vec<(Member, String, Option<SocketAddr>)> {
+    core.membership.certificates(now, &mut core.net)
+}
+
+/// Largest inner packet on a path, bytes.
+fn packet_max(core: &Core, path: &Path) -> usize {
+    path_mtu::packet_max(&core.net, &core.link_state, path)
+}
+
 /// When every world begins.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
 
@@ -272,7 +294,7 @@ impl Host {
     }
 
     fn paths(&self, to: usize) -> Vec<String> {
-        self.core.paths(number(to)).iter().map(|w| w.path.to_string()).collect()
+        self.core.routes(number(to)).iter().map(|w| w.path.to_string()).collect()
     }
 
     /// Finds out when it has something to do, if it is called so much later than it asks for.
@@ -424,7 +446,7 @@ impl World {
         let end = self.now + span;
         let late = self.late;
         for host in &mut self.hosts {
-            host.core.set_gossip(host.clock.at(self.now), !self.without_gossip);
+            set_gossip(&mut host.core, host.clock.at(self.now), !self.without_gossip);
             host.look_at_clock(late);
         }
         if let Some(lies) = &self.lies {
@@ -641,13 +663,13 @@ fn routes(host: &Host) -> usize {
 fn keys_are_renewed_without_a_lost_packet() {
     let mut world = World::new(2);
     world.run(SECOND);
-    let first = world.hosts[0].core.session(number(1)).unwrap().local;
+    let first = world.hosts[0].core.net.session(number(1)).unwrap().local;
     let (sent, arrived) = world.flow(0, 1, 400 * SECOND);
     assert_eq!((sent, arrived), (80_000, 80_000));
-    let last = world.hosts[0].core.session(number(1)).unwrap();
+    let last = world.hosts[0].core.net.session(number(1)).unwrap();
     assert_ne!(first, last.local);
     assert!(world.now.saturating_since(last.born) < 140 * SECOND);
-    assert!(world.hosts.iter().all(|h| h.core.peers.values().all(|o| o.sessions.len() <= 3)));
+    assert!(world.hosts.iter().all(|h| h.core.net.peers.values().all(|o| o.sessions.len() <= 3)));
 }
 
 #[test]
@@ -655,7 +677,7 @@ fn keys_are_renewed_over_a_relay_without_a_lost_packet() {
     let mut world = World::new(3);
     world.set(0, 1, None);
     world.run(3 * SECOND);
-    let session = |w: &World, of: usize, with: usize| w.hosts[of].core.session(number(with)).unwrap();
+    let session = |w: &World, of: usize, with: usize| w.hosts[of].core.net.session(number(with)).unwrap();
     // That of the ends, and those of the two hops.
     let pairs = [(0, 1), (0, 2), (2, 1)];
     let mut known = pairs.map(|(a, b)| std::collections::BTreeSet::from([session(&world, a, b).local]));
@@ -683,7 +705,7 @@ fn keys_are_renewed_over_a_relay_without_a_lost_packet() {
         assert!(world.now.saturating_since(session(&world, a, b).born) < 140 * SECOND, "{a} {b}");
         assert_eq!(session(&world, a, b).remote, session(&world, b, a).local, "{a} {b}");
     }
-    assert!(world.hosts.iter().all(|h| h.core.peers.values().all(|o| o.sessions.len() <= 3)));
+    assert!(world.hosts.iter().all(|h| h.core.net.peers.values().all(|o| o.sessions.len() <= 3)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What each end of a link tells the other of what arrived: how often, by which ways, and what is learnt from it.
+//! Reports: each end of a link tells the other one which frames arrived, on each path by which they came.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,79 +8,91 @@ use route::{Member, Path};
 use units::Instant;
 use wire::overlay::{Message, REPORTS_MAX, SPACE_DIRECT, SPACE_PROBES, SPACE_RELAYED, SPACE_SENSOR, SpaceReport};
 
-use super::SILENCE;
-use crate::core::{Core, micros};
+use super::{Link, SILENCE};
+use crate::core::micros;
+use crate::core::network::Network;
+use crate::core::paths::Reported;
+use crate::core::peer::Peer;
 use crate::estimators::Gaps;
 use crate::loss::Change;
 use crate::session::{SPACES, Session};
 
-/// How often a member is told what arrived of its frames, as long as some do, where few reports are lost.
-pub(super) const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// And at most so often, however many are lost: little more than a tick.
-const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(25);
-/// How improbable it shall be that all reports of the time after which silence is taken for a link that is down were lost.
-const ALL_REPORTS_LOST: f64 = 1e-9;
-/// How much later than its first hop the end of a way tells of losses, at most: half a second beyond the first hop, and three half-lives of what is
-/// counted of the latest, by which it has faded.
-const WORST_SPAN: Duration = Duration::from_secs(2);
-/// A frame that had come so long before a report of it, microseconds, tells what the way is now.
-const STILL_OF_NOW: u32 = 1_000_000;
+/// Interval of the reports to a peer that sends frames, where few reports are lost.
+pub(in crate::core) const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum interval, however many are lost: little more than a tick.
+const REPORT_INTERVAL_MIN: Duration = Duration::from_millis(25);
+/// Acceptable probability that all reports of the time that takes a link down are lost.
+const ALL_LOST_PROBABILITY: f64 = 1e-9;
+/// Span of the worst recent loss: the end of a path reports losses at most half a second later than the first hop, and
+/// three half-lives of the latest counts are over by then.
+const WORST_LOSS_SPAN: Duration = Duration::from_secs(2);
+/// Time between arrival and report, microseconds, above which a report no longer measures the round trip of the path:
+/// the clocks have drifted.
+const HELD_MAX_US: u32 = 1_000_000;
 
-/// What is counted of a session.
+/// Counts of one session with the peer.
 #[derive(Default)]
-pub(super) struct Sensed {
-    /// When the number of frames that arrived last grew, and that number.
-    pub(super) heard: Option<(Instant, u64)>,
+pub(super) struct SessionCounts {
+    /// Time of the last arrival, and the number of arrivals then.
+    pub(super) last_arrival: Option<(Instant, u64)>,
     pub(super) incoming: [Gaps; 3],
     pub(super) outgoing: [Gaps; SPACES],
-    /// Bytes that had arrived by the last report. Each session counts its own, and for a while there are two.
-    arrived: [u64; SPACES],
-    /// Frames that had arrived when the last report was made, packet number space by packet number space.
+    /// Bytes that had arrived at the peer by its last report, by number space.
+    arrived_bytes: [u64; SPACES],
+    /// Frames that had arrived at the last report of this member, by number space.
     reported: [u64; SPACES],
-    /// Of those that have arrived since, how many are reports, which nothing needs to be said of.
-    heard_reports: [u64; SPACES],
+    /// Reports among the frames that arrived since: these need no report.
+    reports_received: [u64; SPACES],
     /// Reports sent over relays.
-    pub(super) told: u64,
-    /// The way back of each packet number space over relays.
-    pub(super) back: [Option<Path>; SPACES],
-    /// Bytes to and from the member that the link's totals have already.
+    pub(super) relayed_reports: u64,
+    /// Return path of each number space of paths over relays.
+    pub(super) return_paths: [Option<Path>; SPACES],
+    /// Bytes sent and received that the totals of the link already have.
     pub(super) bytes: [u64; 2],
 }
 
-/// Time between two reports that go a way on which this share is lost, so that silence means more than bad luck.
-fn report_every(loss: f64) -> Duration {
-    let needed = ALL_REPORTS_LOST.ln() / loss.clamp(f64::MIN_POSITIVE, 1.0 - 1e-9).ln();
-    SILENCE.div_f64(needed.max(1.0)).clamp(REPORT_AT_MOST_EVERY, REPORT_EVERY)
+/// Effects of a report beyond the link.
+#[derive(Debug, Default)]
+pub(in crate::core) struct ReportEffects {
+    /// The loss to the peer has become larger.
+    pub(in crate::core) is_worse: bool,
+    /// Bytes of own frames that arrived, if the report is about new frames.
+    pub(in crate::core) arrived_bytes: Option<u64>,
 }
 
-impl Sensed {
-    /// Notices whether something came in the session.
+/// Interval of reports on a path with this loss, so that a silence of [`SILENCE`] is no chance.
+fn report_interval(loss: f64) -> Duration {
+    let needed = ALL_LOST_PROBABILITY.ln() / loss.clamp(f64::MIN_POSITIVE, 1.0 - 1e-9).ln();
+    SILENCE.div_f64(needed.max(1.0)).clamp(REPORT_INTERVAL_MIN, REPORT_INTERVAL)
+}
+
+impl SessionCounts {
+    /// Notices arrivals in the session.
     pub(super) fn update(&mut self, now: Instant, session: &Session) {
         let arrived = session.arrivals.iter().map(|a| a.counts().1).sum();
-        if self.heard.is_none_or(|(_, before)| before != arrived) {
-            self.heard = Some((now, arrived));
+        if self.last_arrival.is_none_or(|(_, before)| before != arrived) {
+            self.last_arrival = Some((now, arrived));
         }
     }
 
-    /// The ways back of packet number spaces in which something arrived since the last time. `has_spoken`: whether more than reports was sent on a way over relays meanwhile: else
-    /// both ends would go on reporting each other's reports for ever.
-    fn paths_with_news(
+    /// Return paths of the spaces with arrivals since the last call. `is_active`: whether more than reports was sent on
+    /// a path over relays since: otherwise both ends would report each other's reports for ever.
+    fn paths_to_report(
         &mut self,
         session: &Session,
         member: Member,
-        mut has_spoken: impl FnMut(&Path) -> bool,
+        mut is_active: impl FnMut(&Path) -> bool,
     ) -> Vec<Path> {
         let mut paths = Vec::new();
-        let counts = self.reported.iter_mut().zip(&mut self.heard_reports);
-        for ((arrivals, (before, reports)), (space, back)) in
-            session.arrivals.iter().zip(counts).zip((0..).zip(&self.back))
-        {
+        let counts = self.reported.iter_mut().zip(&mut self.reports_received);
+        let spaces = (0..).zip(&self.return_paths);
+        for ((arrivals, (reported, reports)), (space, return_path)) in session.arrivals.iter().zip(counts).zip(spaces) {
             let (_, received) = arrivals.counts();
-            let came = received.saturating_sub(std::mem::replace(before, received));
+            let new = received.saturating_sub(std::mem::replace(reported, received));
             let reports = std::mem::take(reports);
-            let path = if space <= SPACE_RELAYED { Some(Path::direct(member)) } else { *back };
-            let is_told = |path: &Path| came > 0 && (space <= SPACE_RELAYED || came > reports || has_spoken(path));
-            let Some(path) = path.filter(is_told) else { continue };
+            let path = if space <= SPACE_RELAYED { Some(Path::direct(member)) } else { *return_path };
+            let is_due = |path: &Path| new > 0 && (space <= SPACE_RELAYED || new > reports || is_active(path));
+            let Some(path) = path.filter(is_due) else { continue };
             if !paths.contains(&path) {
                 paths.push(path);
             }
@@ -89,119 +101,136 @@ impl Sensed {
     }
 }
 
-impl Core {
-    /// What a report says about frames that went to `from`; `by`: the session and the packet number space that it came in.
-    pub(in crate::core) fn on_report(&mut self, now: Instant, from: Member, by: (u32, u8), spaces: &[SpaceReport]) {
-        let ((session, came_in), mtu) = (by, u64::from(self.settings.mtu));
-        let Some(peer) = self.peers.get_mut(&from) else { return };
-        let Some(of) = peer.sessions.iter().find(|s| s.local == session) else { return };
-        let link = &mut peer.link;
-        let (mut is_worse, mut queued) = (false, None);
-        let sensed = link.sensed.entry(session).or_default();
-        if let Some(heard) = sensed.heard_reports.get_mut(usize::from(came_in)) {
-            *heard += 1;
-        }
-        for space in spaces {
-            let Some(gaps) = sensed.outgoing.get_mut(usize::from(space.space)) else { continue };
-            // What was never sent cannot have arrived.
-            if space.sent > of.sent(space.space) || space.received > space.sent {
-                continue;
-            }
-            let rtt = micros(now).wrapping_sub(space.echo).wrapping_sub(space.held);
-            // Times of 35 minutes and more are those of a clock that is not ours.
-            let rtt = (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)));
-            let (sent, lost) = gaps.note(space.sent, space.received);
-            let is_of_link = space.space <= SPACE_RELAYED && came_in == SPACE_DIRECT;
-            // A report that came over relays may have come sooner than by the link itself; all that this one says may then be known, but for the time that it
-            // took. What was sent long ago says nothing about now, and by then the two clocks have run apart.
-            let is_of_now = sent > 0 || space.held < STILL_OF_NOW;
-            if let Some(rtt) = rtt.filter(|_| is_of_link && is_of_now) {
-                link.rtt.note(now, rtt);
-            }
-            if sent == 0 {
-                continue;
-            }
-            let before = std::mem::replace(&mut sensed.arrived[usize::from(space.space)], space.bytes);
-            // No more than so many frames can have carried: others' ways are judged by it, too.
-            let bytes = space.bytes.saturating_sub(before).min((sent - lost) * mtu);
-            self.traffic.note(now, bytes);
-            if space.space == SPACE_SENSOR {
-                link.outgoing.loss.note_probes(now, sent, lost);
-                continue;
-            }
-            if space.space > SPACE_RELAYED {
-                peer.spaces.on_report(now, space.space, (sent, lost, bytes), rtt);
-                continue;
-            }
-            let change = link.outgoing.loss.note(now, sent, lost);
-            link.worst_to.note_or_reset(now, WORST_SPAN, link.outgoing.loss.latest(now).share, f64::max);
-            if change == Some(Change::More) {
-                // What is lost of late may be what has become too large.
-                peer.sizes.doubt(now);
-                is_worse = true;
-            }
-            // A report by another way may be the first to tell of frames that arrived long ago.
-            link.outgoing.was_alive(now - Duration::from_micros(u64::from(space.held)));
-            if space.space == SPACE_DIRECT {
-                link.carried.note(now, bytes);
-            }
-            queued = queued.max(Some(Duration::from_micros(u64::from(space.queued))));
-        }
-        link.queued = queued.unwrap_or(link.queued);
-        if is_worse {
-            self.alert(now);
-        }
+/// The peer reports on frames of this member. `session` and `came_in`: local session number and number space of the
+/// report; `frame_max`: bytes of the largest frame.
+pub(in crate::core) fn on_report(
+    now: Instant,
+    peer: &mut Peer,
+    (session, came_in): (u32, u8),
+    reports: &[SpaceReport],
+    frame_max: u64,
+) -> ReportEffects {
+    let mut effects = ReportEffects::default();
+    let Some(of) = peer.sessions.iter().find(|s| s.local == session) else { return effects };
+    let link = &mut peer.link;
+    let counts = link.counts.entry(session).or_default();
+    if let Some(received) = counts.reports_received.get_mut(usize::from(came_in)) {
+        *received += 1;
     }
+    let mut queued = None;
+    for report in reports {
+        let Some(gaps) = counts.outgoing.get_mut(usize::from(report.space)) else { continue };
+        // Frames that were never sent cannot have arrived.
+        if report.sent > of.sent(report.space) || report.received > report.sent {
+            continue;
+        }
+        let (sent, lost) = gaps.note(report.sent, report.received);
+        let rtt = round_trip(now, report);
+        // A report over relays may be the first one about frames of the direct link. The later direct report still
+        // measures the round trip.
+        let is_direct = report.space <= SPACE_RELAYED && came_in == SPACE_DIRECT;
+        if let Some(rtt) = rtt.filter(|_| is_direct && (sent > 0 || report.held < HELD_MAX_US)) {
+            link.rtt.note(now, rtt);
+        }
+        if sent == 0 {
+            continue;
+        }
+        let before = std::mem::replace(&mut counts.arrived_bytes[usize::from(report.space)], report.bytes);
+        // The frames bound the bytes, by which other paths are judged, too.
+        let bytes = report.bytes.saturating_sub(before).min((sent - lost) * frame_max);
+        *effects.arrived_bytes.get_or_insert(0) += bytes;
+        if report.space == SPACE_SENSOR {
+            link.outgoing.loss.note_probes(now, sent, lost);
+            continue;
+        }
+        if report.space > SPACE_RELAYED {
+            peer.paths.on_report(now, report.space, Reported { sent, lost, bytes }, rtt);
+            continue;
+        }
+        let change = link.outgoing.loss.note(now, sent, lost);
+        link.worst_tx_loss.note_or_reset(now, WORST_LOSS_SPAN, link.outgoing.loss.latest(now).share, f64::max);
+        if change == Some(Change::More) {
+            // The path MTU may have become smaller.
+            peer.path_mtu.confirm(now);
+            effects.is_worse = true;
+        }
+        // A report by another path may be the first to tell of frames that arrived long ago.
+        link.outgoing.note_arrival(now - Duration::from_micros(u64::from(report.held)));
+        if report.space == SPACE_DIRECT {
+            link.throughput.note(now, bytes);
+        }
+        queued = queued.max(Some(Duration::from_micros(u64::from(report.queued))));
+    }
+    link.queued_to = queued.unwrap_or(link.queued_to);
+    effects
+}
 
-    /// Tells a member what arrived of its frames, each by the way that it came: so an answer says that the way works in both directions.
-    pub(super) fn report(&mut self, now: Instant, member: Member) {
-        let Some(peer) = self.peers.get_mut(&member) else { return };
-        if peer.link.next_report.is_some_and(|at| now < at) {
-            return;
+/// Round trip of the frame that a report echoes; `None`: its time stamp is of another clock.
+fn round_trip(now: Instant, report: &SpaceReport) -> Option<Duration> {
+    let rtt = micros(now).wrapping_sub(report.echo).wrapping_sub(report.held);
+    (rtt < 1 << 31).then(|| Duration::from_micros(u64::from(rtt)))
+}
+
+/// Paths on which a report to the peer is due now, each with its session, and schedules the next report.
+fn due_reports(now: Instant, peer: &mut Peer, member: Member) -> Vec<(Arc<Session>, Path)> {
+    let Peer { link, paths, sessions, .. } = peer;
+    if link.next_report.is_some_and(|at| now < at) {
+        return Vec::new();
+    }
+    // Each end may send in another session than it receives in, and for a while in two.
+    let mut due = Vec::new();
+    for session in sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed)) {
+        let counts = link.counts.entry(session.local).or_default();
+        let to_report = counts.paths_to_report(session, member, |path| paths.take_activity(path));
+        due.extend(to_report.into_iter().map(|path| (Arc::clone(session), path)));
+    }
+    // The worst recent loss counts, if nothing else shows that the peer is alive: an overflowing queue drops direct
+    // frames for a moment only.
+    let loss = |link: &Link, path: &Path| {
+        if path.relays().is_empty() {
+            return link.worst_tx_loss();
         }
-        // Each end may send with another session than it receives with, and for a while with two.
-        let mut news = Vec::new();
-        for session in peer.sessions.iter().filter(|s| s.confirmed.load(Ordering::Relaxed)) {
-            let sensed = peer.link.sensed.entry(session.local).or_default();
-            let paths = sensed.paths_with_news(session, member, |path| peer.spaces.has_spoken(path));
-            news.extend(paths.into_iter().map(|path| (Arc::clone(session), path)));
-        }
-        // The worst of late counts where nothing else tells that the member is alive: a queue that overflows drops what is said directly for a moment only.
-        let loss = |path: &Path| {
-            if path.relays().is_empty() {
-                return peer.link.worst_loss_to();
-            }
-            peer.spaces.loss_on(path).unwrap_or_else(|| peer.link.tx_loss())
-        };
-        if let Some(every) = news.iter().map(|(_, path)| report_every(loss(path))).min() {
-            // From when it was due, so that ticks do not make it rarer; after a rest from now.
-            let due = peer.link.next_report.filter(|at| now.saturating_since(*at) < every).unwrap_or(now);
-            peer.link.next_report = Some(due + every);
-        }
-        let direct = Path::direct(member);
-        if let Some(session) = news.iter().find(|(_, path)| *path == direct).map(|(session, _)| Arc::clone(session)) {
-            let alternate = self.alternate_path_for_report(now, member);
-            let alternate = alternate.filter(|alternate| news.iter().all(|(_, path)| path != alternate));
-            news.extend(alternate.map(|path| (session, path)));
-        }
-        let mut queued_from = 0;
-        for (session, path) in news {
-            let space = self.peers.get_mut(&member).map_or(SPACE_DIRECT, |o| o.spaces.of(path));
-            let told = session.arrivals.iter().zip(0..).filter(|(_, space)| *space != SPACE_PROBES);
-            let spaces: Vec<_> = told.filter_map(|(a, space)| a.report(space, micros(now))).take(REPORTS_MAX).collect();
-            // Each delay is told once, in the first of them.
-            queued_from = spaces.iter().map(|l| l.queued).fold(queued_from, u32::max);
-            let bytes = Message::Report(spaces).encode();
-            self.send_with(now, &session, path, space, &bytes);
-            let Some(peer) = self.peers.get_mut(&member) else { continue };
-            peer.link.queued_from = Duration::from_micros(u64::from(queued_from));
-            if path.relays().is_empty() {
-                // Nor is what is said of traffic: a slow link needs all the probes that it pays for.
-                peer.link.probing.note_report();
-            } else {
-                peer.link.sensed.entry(session.local).or_default().told += 1;
-                peer.spaces.note_unacknowledged(space);
-            }
+        paths.get(path).map_or_else(|| link.tx_loss(), |p| p.loss.estimate().share)
+    };
+    if let Some(interval) = due.iter().map(|(_, path)| report_interval(loss(link, path))).min() {
+        // Relative to the time that was due, so that ticks do not lengthen the interval; after a pause relative to now.
+        let was_due = link.next_report.filter(|at| now.saturating_since(*at) < interval).unwrap_or(now);
+        link.next_report = Some(was_due + interval);
+    }
+    due
+}
+
+/// Sends a member the reports that are due, on each path by which its frames came: a report also shows that the path
+/// works in both directions. `alternate`: another path for a copy of the direct report.
+pub(in crate::core) fn send_reports(
+    now: Instant,
+    net: &mut Network,
+    member: Member,
+    alternate: impl FnOnce(&mut Network) -> Option<Path>,
+) {
+    let Some(peer) = net.peers.get_mut(&member) else { return };
+    let mut due = due_reports(now, peer, member);
+    let direct = Path::direct(member);
+    if let Some(session) = due.iter().find(|(_, path)| *path == direct).map(|(session, _)| Arc::clone(session)) {
+        let alternate = alternate(net).filter(|alternate| due.iter().all(|(_, path)| path != alternate));
+        due.extend(alternate.map(|path| (session, path)));
+    }
+    let mut queued_from = 0;
+    for (session, path) in due {
+        let space = net.space_of(path);
+        let arrivals = session.arrivals.iter().zip(0..).filter(|(_, space)| *space != SPACE_PROBES);
+        let reports: Vec<_> =
+            arrivals.filter_map(|(a, space)| a.report(space, micros(now))).take(REPORTS_MAX).collect();
+        // A queueing delay is in the first report after it.
+        queued_from = reports.iter().map(|r| r.queued).fold(queued_from, u32::max);
+        net.send_in(now, &session, path, space, &Message::Report(reports).encode());
+        let Some(peer) = net.peers.get_mut(&member) else { continue };
+        peer.link.queued_from = Duration::from_micros(u64::from(queued_from));
+        if path.relays().is_empty() {
+            peer.link.probes.note_report();
+        } else {
+            peer.link.counts.entry(session.local).or_default().relayed_reports += 1;
+            peer.paths.note_exempt(space);
         }
     }
 }

@@ -163,9 +163,9 @@ impl Life {
     fn is_bounded(&self) {
         for host in self.world.hosts.iter().filter(|h| !h.is_dead) {
             let links = 2 * self.circle.strides.len() * self.circle.members;
-            assert!(host.core.advertisements.len() <= links, "{}", host.core.advertisements.len());
-            assert!(host.core.suspected_links.len() <= links, "{}", host.core.suspected_links.len());
-            assert!(host.core.peers.values().all(|o| o.sessions.len() <= crate::core::handshakes::MOST_SESSIONS));
+            assert!(host.core.link_state.len() <= links, "{}", host.core.link_state.len());
+            assert!(host.core.link_state.suspected.len() <= links, "{}", host.core.link_state.suspected.len());
+            assert!(host.core.net.peers.values().all(|o| o.sessions.len() <= peer::SESSIONS_MAX));
             // Its links, that they hold, and no more for links that were.
             assert!(host.core.gossip.records() <= links * 3 / 2, "{}", host.core.gossip.records());
         }
@@ -220,7 +220,7 @@ fn nobody_is_blamed_for_the_silence_of_the_dead() {
         world.set(a, b, None);
     }
     world.run(5 * SECOND);
-    assert_eq!(world.hosts[0].core.paths(number(1)).first().map(|w| w.path.relays().len()), Some(2));
+    assert_eq!(world.hosts[0].core.routes(number(1)).first().map(|w| w.path.relays().len()), Some(2));
     world.flow(0, 1, SECOND);
     world.hosts[1].is_dead = true;
     // Its neighbour notices within half a second and a round trip; the sender may be in doubt for a moment before it hears of that.
@@ -229,7 +229,7 @@ fn nobody_is_blamed_for_the_silence_of_the_dead() {
     assert_eq!(world.hosts[0].paths(1), Vec::<String>::new());
     for _ in 0..100 {
         world.flow(0, 1, Duration::from_millis(100));
-        assert!(world.hosts[0].core.suspected_links.is_empty(), "{:?}", world.now.saturating_since(since));
+        assert!(world.hosts[0].core.link_state.suspected.is_empty(), "{:?}", world.now.saturating_since(since));
     }
     let is_route =
         |(at, e): &&(Instant, Event)| *at >= since && matches!(e, Event::Route(d) if d.destination == number(3));

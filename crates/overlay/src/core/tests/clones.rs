@@ -50,7 +50,7 @@ fn a_copy_of_a_member_that_comes_and_goes_costs_it_a_second_at_most() {
         }
         let until = world.now + 15 * SECOND;
         let both = lost(&mut world, (0, 2), until);
-        assert!(world.hosts[3].core.session(number(0)).is_some(), "{seed}: it has keys");
+        assert!(world.hosts[3].core.net.session(number(0)).is_some(), "{seed}: it has keys");
         world.hosts[3].is_dead = true;
         let until = world.now + 20 * SECOND;
         let after = lost(&mut world, (0, 2), until);

@@ -15,7 +15,7 @@ fn what_went_over_a_link_is_counted_beyond_the_end_of_its_sessions() {
             world.settle(1);
         }
         world.run(SECOND);
-        sessions.extend(world.hosts[0].core.session(number(1)).map(|s| s.local));
+        sessions.extend(world.hosts[0].core.net.session(number(1)).map(|s| s.local));
         let now = world.now;
         let [a, b] = [(0, 1), (1, 0)].map(|(a, b)| world.hosts[a].core.link_view(number(b), now).unwrap());
         let counted = [a.tx_bytes, a.rx_bytes, b.tx_bytes, b.rx_bytes];

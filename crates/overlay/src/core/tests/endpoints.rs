@@ -74,7 +74,7 @@ fn of_several_addresses_the_one_is_found_that_works() {
     // Calls after 0, 0.3 and 0.75 s, each up to a quarter later.
     world.run(Duration::from_millis(1100));
     assert!(are_linked(&world));
-    assert_eq!(world.hosts[0].core.peers[&number(1)].endpoint, Some(endpoint(1)));
+    assert_eq!(world.hosts[0].core.net.peers[&number(1)].endpoint.current, Some(endpoint(1)));
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
 
@@ -92,7 +92,7 @@ fn a_member_is_found_where_its_name_leads_after_it_has_moved() {
     assert_eq!(world.hosts[0].asked.len(), asked + 1, "it no longer answers");
     answer(&mut world, Ok(vec![endpoint(9)]));
     world.run(Duration::from_millis(50));
-    assert_eq!(world.hosts[0].core.peers[&number(1)].endpoint, Some(endpoint(9)));
+    assert_eq!(world.hosts[0].core.net.peers[&number(1)].endpoint.current, Some(endpoint(9)));
     world.hosts[1] = Host::waiting(1, 4712, world.now);
     world.run(60 * SECOND);
     assert!(!world.hosts[1].is_linked(0));
@@ -122,7 +122,7 @@ fn who_is_reached_over_a_relay_is_looked_up_and_called_directly_all_the_same() {
             world.run(20 * SECOND);
         }
         assert!(are_linked(&world));
-        assert_eq!(world.hosts[0].core.peers[&number(1)].endpoint, Some(endpoint(1)));
+        assert_eq!(world.hosts[0].core.net.peers[&number(1)].endpoint.current, Some(endpoint(1)));
     }
 }
 
@@ -138,16 +138,16 @@ fn who_was_seen_elsewhere_is_still_called_where_the_settings_say() {
         assert!(are_linked(&world));
         world.hosts[1].is_dead = true;
         let now = world.now;
-        world.hosts[0].core.handle_moved(now, number(1), elsewhere);
+        world.hosts[0].core.handle_network(now, FromNetwork::Moved { member: number(1), to: elsewhere });
         world.run(3 * SECOND);
         if returns {
-            let settings = world.hosts[1].core.settings.as_ref().clone();
+            let settings = world.hosts[1].core.net.settings.as_ref().clone();
             world.hosts[1] = Host::new(settings, 4712, world.now);
             world.run(20 * SECOND);
             assert!(are_linked(&world), "where the settings say");
         } else {
             let before = world.seen.len();
-            let calls = |w: &World| w.hosts[0].core.peers[&number(1)].endpoint;
+            let calls = |w: &World| w.hosts[0].core.net.peers[&number(1)].endpoint.current;
             let mut called = Vec::new();
             for _ in 0..30 {
                 world.run(SECOND);

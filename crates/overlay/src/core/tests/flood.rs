@@ -38,7 +38,7 @@ fn flood_of(each_ms: u32, world: &mut World, to: usize, span: Duration) -> (usiz
 
 /// The numbers of the session that one of two members has with the other: its own and the other's.
 fn session(world: &World, of: usize) -> Option<(u32, u32)> {
-    world.hosts[of].core.session(number(1 - of)).map(|s| (s.local, s.remote))
+    world.hosts[of].core.net.session(number(1 - of)).map(|s| (s.local, s.remote))
 }
 
 /// Initiations that a member sent with the code under a cookie.
@@ -55,10 +55,10 @@ fn who_begins_during_a_flood_gets_a_session_by_a_cookie() {
         world.hosts[1] = Host::waiting(1, 4711, world.now);
         world.hosts[0].is_dead = !restarts;
         world.run(2 * SECOND);
-        assert_eq!(world.hosts[1].core.session(number(0)).is_some(), restarts);
+        assert_eq!(world.hosts[1].core.net.session(number(0)).is_some(), restarts);
         flood(&mut world, 1, SECOND);
         assert_eq!(with_cookie(&world, 0), 0);
-        let before = world.hosts[1].core.session(number(0)).map(|s| s.local);
+        let before = world.hosts[1].core.net.session(number(0)).map(|s| s.local);
         world.hosts[0] = Host::new(settings(0, 2), 4712, world.now);
         // Two round trips of 20 ms, half of one that shows that the caller has the keys, and two ticks of 20 ms: sooner than a second attempt, which is
         // made after 225 ms at least.
@@ -83,7 +83,7 @@ fn keys_are_renewed_during_a_flood_without_a_lost_packet() {
         world.hosts[index] = Host::new(slow, 5 + index as u64, world.now);
     }
     world.run(REKEY_AFTER - 2 * SECOND);
-    let session = |w: &World, of: usize| w.hosts[of].core.session(number(1 - of)).unwrap();
+    let session = |w: &World, of: usize| w.hosts[of].core.net.session(number(1 - of)).unwrap();
     let caller = (0..2).find(|i| session(&world, *i).initiator).unwrap();
     let first = session(&world, caller);
     let (sent, _) = flood(&mut world, 1 - caller, 4 * SECOND);

@@ -44,7 +44,7 @@ fn connection(world: &mut World, span: Duration, mut packets: impl FnMut(&World)
                 world.send_packet(from, to, inner(from), bytes);
             });
         }
-        let best = world.hosts[0].core.paths(number(last)).first().map(|w| w.path);
+        let best = world.hosts[0].core.routes(number(last)).first().map(|w| w.path);
         let now = world.now;
         world.hosts[0].core.handle_flows(now, &best.map_or(Vec::new(), |path| vec![(path, 1)]));
         world.run(TICK);
@@ -140,7 +140,7 @@ fn a_changing_network_is_followed_for_twenty_minutes() {
     world.set(0, 3, None);
     world.set(1, 2, None);
     let bridge = |loss| Some(Wire { rate: Some(100 * MBPS), loss, ..WIRE });
-    let uses = |w: &World| w.hosts[0].core.paths(number(3)).first().map(|w| w.path.first_hop());
+    let uses = |w: &World| w.hosts[0].core.routes(number(3)).first().map(|w| w.path.first_hop());
     let (mut spans, begin) = (Prng::new(5), world.now);
     let (mut lags, mut extra, mut sessions) = (Vec::new(), 0, std::collections::BTreeSet::new());
     let mut better = 1;
@@ -155,7 +155,7 @@ fn a_changing_network_is_followed_for_twenty_minutes() {
         let found = changes(&world, since);
         extra += found.len().saturating_sub(1);
         lags.extend(found.first().copied().filter(|_| since > begin));
-        sessions.extend(world.hosts[0].core.session(number(3)).map(|s| s.local));
+        sessions.extend(world.hosts[0].core.net.session(number(3)).map(|s| s.local));
     }
     assert!(sessions.len() >= 10, "keys have changed: {}", sessions.len());
     lags.sort_by(f64::total_cmp);

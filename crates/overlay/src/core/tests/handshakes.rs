@@ -14,7 +14,7 @@ fn the_first_answer_counts_though_it_comes_after_the_next_call() {
     // Over a geostationary satellite: calls go out after 0, 0.3 and 0.75 s, and the answer to the first comes after 0.6.
     world.set(0, 1, Some(Wire { delay: Duration::from_millis(300), ..WIRE }));
     world.run(Duration::from_millis(650));
-    let has_session = |w: &World, of: usize| w.hosts[of].core.session(number(1 - of)).is_some();
+    let has_session = |w: &World, of: usize| w.hosts[of].core.net.session(number(1 - of)).is_some();
     assert!(has_session(&world, 0) || has_session(&world, 1), "one of them has been answered");
     // The frame that shows the other end that keys are right, and the first reports.
     world.run(Duration::from_millis(350));
@@ -73,15 +73,15 @@ fn damaged_handshakes_do_nothing_and_the_originals_do() {
         world.receive(1, endpoint(0), datagram);
     }
     assert_eq!(sent(&world, Kind::Response), [0, 0]);
-    assert!(world.hosts[1].core.peers[&number(0)].sessions.is_empty());
+    assert!(world.hosts[1].core.net.peers[&number(0)].sessions.is_empty());
     world.receive(1, endpoint(0), initiation);
     let response = last(&world, 1, Kind::Response);
     for datagram in damaged(&response, response.len() - MAC_BYTES) {
         world.receive(0, endpoint(1), datagram);
     }
-    assert!(world.hosts[0].core.session(number(1)).is_none());
+    assert!(world.hosts[0].core.net.session(number(1)).is_none());
     world.receive(0, endpoint(1), response);
-    assert!(world.hosts[0].core.session(number(1)).is_some());
+    assert!(world.hosts[0].core.net.session(number(1)).is_some());
 }
 
 #[test]

@@ -162,9 +162,9 @@ fn who_says_that_nothing_fits_is_believed_no_further_than_every_link_goes() {
         message: silent,
     });
     world.run(5 * SECOND);
-    let path = world.hosts[0].core.paths(number(1)).first().map(|w| w.path).unwrap();
+    let path = world.hosts[0].core.routes(number(1)).first().map(|w| w.path).unwrap();
     // 1280 bytes are what every link carries; 48 of IPv6 and UDP, 56 of the envelope and 40 of the frame are no packet's.
-    let most = world.hosts[0].core.most_on(&path);
+    let most = packet_max(&world.hosts[0].core, &path);
     assert!((1100..1280).contains(&most), "{most}");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
@@ -226,6 +226,6 @@ fn who_says_that_more_came_than_was_sent_is_not_believed() {
     // No frame has more than the device's MTU.
     let frames = world.seen.iter().filter(|(from, _, d)| *from == 0 && d[0] == 0xb4).count() as u64;
     let most = frames * u64::from(crate::DEFAULT_MTU) * 8 / 2;
-    let told = world.hosts[0].core.peers[&number(1)].link.carried(world.now).as_bps();
+    let told = world.hosts[0].core.net.peers[&number(1)].link.throughput(world.now).as_bps();
     assert!(told <= most * 11 / 10, "{told} of {most}");
 }

@@ -71,10 +71,10 @@ fn a_link_that_becomes_much_faster_is_known_to_be_so() {
 /// When the first member sent trains, for a span, during which all tell what the link carries.
 fn trains(world: &mut World, span: Duration, carries: u64) -> Vec<Instant> {
     let view = |w: &World| w.hosts[0].core.link_view(number(1), w.now).unwrap();
-    let (mut sent, mut times, end) = (view(world).trains, Vec::new(), world.now + span);
+    let (mut sent, mut times, end) = (view(world).capacity_probes, Vec::new(), world.now + span);
     while world.now < end {
         world.run(Duration::from_millis(20));
-        let now = view(world).trains;
+        let now = view(world).capacity_probes;
         times.extend((now > sent).then_some(world.now));
         sent = now;
         for told in capacities(world) {
@@ -259,7 +259,7 @@ fn who_only_answers_over_relays_is_told_enough_to_go_on() {
         assert_eq!(paths(&world), before);
         world.seen.clear();
     }
-    assert!(world.hosts.iter().all(|h| h.core.suspected_links.is_empty()));
+    assert!(world.hosts.iter().all(|h| h.core.link_state.suspected.is_empty()));
 }
 
 /// Largest packet on the best way.
@@ -327,7 +327,7 @@ fn a_way_over_a_relay_follows_a_link_that_became_narrower() {
 #[test]
 fn what_members_say_to_each_other_is_no_traffic_that_a_way_carries() {
     let mut world = World::new(2);
-    let carried = |world: &World| world.hosts[0].core.peers[&number(1)].link.carried(world.now).as_bps();
+    let carried = |world: &World| world.hosts[0].core.net.peers[&number(1)].link.throughput(world.now).as_bps();
     world.run(5 * SECOND);
     assert_eq!(carried(&world), 0, "800 probes a second are half a megabit");
     // A packet of 1000 bytes each 10 ms, of which the wire loses none: 800 kb/s.
@@ -342,7 +342,7 @@ fn what_members_say_to_each_other_is_no_traffic_that_a_way_carries() {
 #[test]
 fn what_a_way_carries_is_known_across_a_change_of_keys() {
     let mut world = World::new(2);
-    let carried = |world: &World| world.hosts[0].core.peers[&number(1)].link.carried(world.now).as_bps() as f64;
+    let carried = |world: &World| world.hosts[0].core.net.peers[&number(1)].link.throughput(world.now).as_bps() as f64;
     world.run(SECOND);
     let (mut told, begin) = (Vec::new(), world.now);
     while world.now < begin + crate::session::REKEY_AFTER + 10 * SECOND {
@@ -375,9 +375,9 @@ fn what_was_lost_before_a_way_rested_is_not_held_against_it_later() {
         for _ in 0..300 {
             world.flow(0, 2, Duration::from_millis(200));
             paths.push(over(&world, 1));
-            let suspected_links = world.hosts[0].core.suspected_links.values();
+            let suspected_links = world.hosts[0].core.link_state.suspected.values();
             assert!(
-                !suspected_links.into_iter().any(|s| matches!(s.found, advertisements::Evidence::Worse { .. })),
+                !suspected_links.into_iter().any(|s| matches!(s.evidence, link_state::Evidence::Worse { .. })),
                 "{paths:?}"
             );
         }

@@ -38,7 +38,7 @@ fn world(seconds: u64, last: Option<String>) -> World {
 }
 
 pub(super) fn knows(world: &World, a: usize, b: usize) -> bool {
-    world.hosts[a].core.settings.members.contains(number(b))
+    world.hosts[a].core.net.settings.members.contains(number(b))
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn who_comes_by_a_certificate_hears_of_those_whom_its_seed_lists() {
     assert!(knows(&world, 2, 1) && knows(&world, 1, 2));
     assert_eq!(world.flow(2, 1, SECOND), (200, 200));
     // The settings bind longer than what was shown.
-    assert!(world.hosts[0].core.admissions.certified.keys().eq([&number(2)]));
+    assert!(world.hosts[0].core.membership.certified.keys().eq([&number(2)]));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_key_that_calls_like_that_of_a_member_is_not_taken_for_one() {
     let last_checked = Certificate { key, name, subnets: Vec::new(), until_utc_s: UTC + 1_000_000 };
     let text = last_checked.sign(&authority()).unwrap();
     world.hosts[0].core.on_certificate_advertisement(world.now, number(1), &text, None);
-    assert!(!world.hosts[0].core.settings.members.contains(twin.member()));
+    assert!(!world.hosts[0].core.net.settings.members.contains(twin.member()));
     world.run(SECOND);
     assert!(refusals(&world, 0).iter().any(|why| why.contains("m2")), "{:?}", refusals(&world, 0));
 }
@@ -96,7 +96,7 @@ fn what_a_guest_has_said_cannot_be_said_again_by_the_member() {
     let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
     world.run(4 * SECOND);
     // The certificate was in the first frame of the guest, and the session is still the same.
-    let session = world.hosts[0].core.session(number(2)).unwrap().local.to_be_bytes();
+    let session = world.hosts[0].core.net.session(number(2)).unwrap().local.to_be_bytes();
     let last_checked =
         |(from, to, d): &&(usize, usize, Vec<u8>)| (*from, *to, d[0]) == (2, 0, 0xb4) && d[4..8] == session;
     let (_, _, first) = world.seen.iter().find(last_checked).unwrap().clone();
@@ -125,7 +125,7 @@ fn without_a_certificate_that_holds_nobody_gets_in() {
         let mut world = world(1_000_000, last.clone());
         world.run(4 * SECOND);
         assert!(!knows(&world, 0, 2) && !knows(&world, 1, 2), "{word}");
-        assert!(world.hosts[0].core.session(number(2)).is_none());
+        assert!(world.hosts[0].core.net.session(number(2)).is_none());
         assert!(knows(&world, 0, 1) && world.hosts[0].is_linked(1), "the others do not mind");
         let why = refusals(&world, 0);
         assert!(why.iter().all(|w| w.contains(word)) && why.is_empty() == last.is_none(), "{word}: {why:?}");
@@ -144,7 +144,7 @@ fn what_is_wrong_between_two_members_is_told() {
     let other_secret = Settings { secret: [8; 32], ..settings(1, 2) };
     let nobody = settings(1, 2);
     nobody.members.change(|all| all.clear());
-    let silent = "called at 192.0.2.2:5460, and it does not answer";
+    let silent = "no answer to handshakes at 192.0.2.2:5460";
     let unlike = [(other_secret, "secret", "`network_secret` the same"), (nobody, "no line of the settings", silent)];
     for (settings, word, direct) in unlike {
         let mut world = World::new(2);
@@ -236,13 +236,13 @@ fn a_member_that_began_a_day_ago_lets_nobody_stay_whose_time_is_over() {
     assert!(!knows(&world, 1, 2));
     set_clock(&mut world, 0, 0);
     assert!(!knows(&world, 0, 2) && knows(&world, 0, 1));
-    assert!(world.hosts[0].core.session(number(2)).is_none());
+    assert!(world.hosts[0].core.net.session(number(2)).is_none());
     world.run(10 * SECOND);
     assert!(!knows(&world, 0, 2));
     // A correction is followed without a word.
     set_clock(&mut world, 0, 30);
     assert_eq!(steps(&world, 0), [BEHIND, -BEHIND]);
-    assert_eq!(world.hosts[0].core.utc_s(world.now), UTC + 70);
+    assert_eq!(world.hosts[0].core.membership.utc_s(world.now), UTC + 70);
 }
 
 /// The third member with what its certificate gives it.
@@ -263,7 +263,7 @@ fn a_later_certificate_gives_and_takes_subnets() {
     world.hosts[2] = Host::new(joins(2, Some(gives("after", &[kept, new], 2000))), 10, now);
     world.run(10 * SECOND);
     for host in [0, 1] {
-        assert_eq!(world.hosts[host].core.settings.name_of(number(2)), "after");
+        assert_eq!(world.hosts[host].core.net.settings.name_of(number(2)), "after");
         let has = |net| world.hosts[host].routes.contains(&net);
         assert!(has(kept) && !has(gone) && has(new), "{:?}", world.hosts[host].routes);
     }
@@ -281,7 +281,7 @@ fn a_later_certificate_gives_and_takes_subnets() {
         world.hosts[2] = Host::new(joins(2, Some(gives("thief", &subnets, seconds))), 11, now);
         world.run(10 * SECOND);
         assert!(owner(&world, gone).is_none() && owner(&world, new).is_some());
-        assert_eq!(world.hosts[0].core.settings.name_of(number(2)), "after");
+        assert_eq!(world.hosts[0].core.net.settings.name_of(number(2)), "after");
     }
 }
 
@@ -289,7 +289,7 @@ fn a_later_certificate_gives_and_takes_subnets() {
 fn who_is_called_as_somebody_else_is_has_his_number_behind_it() {
     let mut world = world(1_000_000, Some(gives("m1", &[inner(2).into()], 1000)));
     world.run(4 * SECOND);
-    let of = |index: usize| world.hosts[0].core.settings.name_of(number(index));
+    let of = |index: usize| world.hosts[0].core.net.settings.name_of(number(index));
     let mut names = [of(1), of(2)];
     // Who came first has the name.
     names.sort();
@@ -301,7 +301,7 @@ fn who_is_called_as_somebody_else_is_has_his_number_behind_it() {
 fn who_comes_back_with_a_certificate_is_asked_anew_whether_it_relays() {
     let mut world = world(1_000_000, Some(gives("m2", &[inner(2).into()], 20)));
     world.run(4 * SECOND);
-    let relays = |world: &World| world.hosts[0].core.relays.get(&number(2)).copied();
+    let relays = |world: &World| world.hosts[0].core.routing.relayed_bps(number(2));
     assert_eq!(relays(&world), Some(wire::overlay::gossip::UNBOUNDED));
     world.run(30 * SECOND);
     assert_eq!(relays(&world), None, "its time is over");
@@ -321,7 +321,7 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
         });
         told
     };
-    assert_eq!(world.hosts[0].core.unverified_sessions().count(), 1);
+    assert_eq!(world.hosts[0].core.membership.unverified_sessions().count(), 1);
     let before = world.hosts[0].counters.counts();
     let last_checked = Message::Certificate(b"none".to_vec());
     // Other packet number spaces and queues would each take memory.
@@ -333,7 +333,7 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
         assert_eq!(told(&world, &sealed(&world, 2, 0, (0, C), &message)), 0);
     }
     // By its own word it is a relay whose number is that of nobody.
-    let hop = world.hosts[2].core.session(number(0)).unwrap();
+    let hop = world.hosts[2].core.net.session(number(0)).unwrap();
     let mut envelope = Envelope::new(number(1).0, &[0], number(0).0).unwrap();
     envelope.position = 1;
     let mut relayed = vec![0; 200];
@@ -345,10 +345,10 @@ fn of_who_is_not_known_nothing_is_taken_but_one_certificate() {
     assert_eq!(certificates, [1, 0, 0, 0, 0]);
     // One that does not hold ends it.
     world.receive(0, endpoint(2), sealed(&world, 2, 0, (0, C), &last_checked));
-    let session = world.hosts[0].core.unverified_sessions().next().unwrap().local;
+    let session = world.hosts[0].core.membership.unverified_sessions().next().unwrap().local;
     let now = world.now;
     world.hosts[0].core.handle_message(now, Member(0), (session, 0), last_checked);
-    assert_eq!(world.hosts[0].core.unverified_sessions().count(), 0);
+    assert_eq!(world.hosts[0].core.membership.unverified_sessions().count(), 0);
 }
 
 /// Keys of a guest's session; no two have the same.
@@ -367,9 +367,10 @@ fn of_more_guests_than_there_is_room_for_the_first_must_go() {
     world.hosts[2].is_dead = true;
     world.run(4 * SECOND);
     let begin = world.now;
-    let unverified_sessions =
-        |w: &World| w.hosts[0].core.unverified_sessions().map(|s| s.local).collect::<std::collections::BTreeSet<_>>();
-    let held = |w: &World| w.hosts[0].core.peers[&number(1)].sessions.len();
+    let unverified_sessions = |w: &World| {
+        w.hosts[0].core.membership.unverified_sessions().map(|s| s.local).collect::<std::collections::BTreeSet<_>>()
+    };
+    let held = |w: &World| w.hosts[0].core.net.peers[&number(1)].sessions.len();
     assert!(unverified_sessions(&world).is_empty());
     // The first and the last are the same third member; a millisecond lies between two.
     for n in 1..=MOST + 1 {
@@ -378,7 +379,8 @@ fn of_more_guests_than_there_is_room_for_the_first_must_go() {
         let source = Source::Direct(endpoint(2));
         let now = world.now;
         // Numbers against the order in which they come, so that these tell nothing.
-        world.hosts[0].core.add_unverified(now, source, (exchange, 5000 - n, n), keys(n as u16)).unwrap();
+        let Core { membership, net, .. } = &mut world.hosts[0].core;
+        membership.add_unverified(now, net, source, (exchange, 5000 - n, n), keys(n as u16)).unwrap();
         world.settle(0);
         assert_eq!(unverified_sessions(&world).len(), n.min(MOST) as usize);
         let sessions = world.hosts[0].table.sessions.len();
@@ -401,8 +403,8 @@ fn of_more_guests_than_there_is_room_for_the_first_must_go() {
 fn a_member_has_six_sessions_at_most_and_keeps_the_one_that_works() {
     let mut world = World::new(2);
     world.run(2 * SECOND);
-    let held = |w: &World| w.hosts[1].core.peers[&number(0)].sessions.iter().map(|s| s.called).collect::<Vec<_>>();
-    let session = world.hosts[1].core.session(number(0)).unwrap().local;
+    let held = |w: &World| w.hosts[1].core.net.peers[&number(0)].sessions.iter().map(|s| s.called).collect::<Vec<_>>();
+    let session = world.hosts[1].core.net.session(number(0)).unwrap().local;
     let key = identity(1).public();
     let begin = (UTC + 100) << 16;
     for n in 0..50 {
@@ -416,7 +418,7 @@ fn a_member_has_six_sessions_at_most_and_keeps_the_one_that_works() {
     }
     // Those that were called for last, and the one in use.
     assert_eq!(held(&world)[1..], Vec::from_iter(begin + 45..begin + 50));
-    assert_eq!(world.hosts[1].core.session(number(0)).unwrap().local, session);
+    assert_eq!(world.hosts[1].core.net.session(number(0)).unwrap().local, session);
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     assert_eq!(world.flow(1, 0, SECOND), (200, 200));
 }
@@ -438,24 +440,24 @@ fn a_thousand_certificates_are_taken_and_no_more_until_one_ends() {
     let now = world.now;
     let core = &mut world.hosts[0].core;
     let known =
-        |core: &mut Core| (core.settings.members.get().len(), core.peers.len(), core.certificates_known(now).len());
+        |core: &mut Core| (core.net.settings.members.get().len(), core.net.peers.len(), certificates(core, now).len());
     for n in 0..MOST {
         // The first one ends soon.
         let (member, text) = introduced(n, if n == 0 { 10 } else { 1_000_000 });
         core.on_certificate_advertisement(now, number(1), &text, None);
-        assert!(core.settings.members.contains(member), "{n}");
+        assert!(core.net.settings.members.contains(member), "{n}");
     }
     // Its own is told besides.
     let full = (usize::from(MOST), usize::from(MOST), usize::from(MOST) + 1);
     assert_eq!(known(core), full);
     let (late, text) = introduced(MOST, 1_000_000);
     core.on_certificate_advertisement(now, number(1), &text, None);
-    assert!(!core.settings.members.contains(late));
+    assert!(!core.net.settings.members.contains(late));
     assert_eq!(known(core), full);
     let later = now + 11 * SECOND;
     core.expire_certificates(later);
     core.on_certificate_advertisement(later, number(1), &text, None);
-    assert!(core.settings.members.contains(late) && !core.settings.members.contains(introduced(0, 10).0));
+    assert!(core.net.settings.members.contains(late) && !core.net.settings.members.contains(introduced(0, 10).0));
     assert_eq!(known(core), full);
 }
 
@@ -479,12 +481,12 @@ fn those_who_only_call_are_forgotten() {
         }
     }
     assert!(
-        (1..=101).contains(&world.hosts[0].core.unverified_sessions().count()),
+        (1..=101).contains(&world.hosts[0].core.membership.unverified_sessions().count()),
         "no more than are answered without a cookie"
     );
     world.run(4 * SECOND);
     let core = &world.hosts[0].core;
-    assert_eq!((core.unverified_sessions().count(), core.peers.len()), (0, 1));
+    assert_eq!((core.membership.unverified_sessions().count(), core.net.peers.len()), (0, 1));
 }
 
 #[test]
@@ -511,11 +513,12 @@ fn lost() -> World {
     world.run(SECOND / 10);
     world.set(1, 2, Some(WIRE));
     for (host, of, is) in [(1, 2, Some(endpoint(7))), (2, 1, None)] {
+        let now = world.now;
         let core = &mut world.hosts[host].core;
-        let peer = core.peers.get_mut(&number(of)).unwrap();
-        (peer.endpoint, peer.found, peer.listed) = (is, None, None);
-        peer.told = crate::core::endpoints::LearnedEndpoints::default();
-        core.changed = true;
+        let peer = core.net.peers.get_mut(&number(of)).unwrap();
+        peer.endpoint = endpoint::PeerEndpoint::new(is.map(Endpoint::Address).as_ref(), now);
+        peer.endpoint.forget_configured();
+        core.net.table_changed = true;
     }
     world.run(3 * SECOND);
     assert!(!world.hosts[1].is_linked(2));
@@ -555,7 +558,10 @@ fn of_several_addresses_that_others_tell_each_is_asked() {
     }
     tell(&mut world, 5, Some(endpoint(8)));
     let now = world.hosts[1].clock.at(world.now);
-    let mut asks = |after| world.hosts[1].core.peers.get_mut(&number(2)).unwrap().next_learned_endpoints(now + after);
+    let mut asks = |after| {
+        let peer = world.hosts[1].core.net.peers.get_mut(&number(2)).unwrap();
+        peer.endpoint.poll_learned(now + after, peer.link.is_up())
+    };
     assert_eq!(asks(Duration::ZERO), [endpoint(2), endpoint(8), endpoint(39)], "of each the last");
     assert_eq!(asks(7 * SECOND), []);
     world.run(9 * SECOND);
@@ -567,7 +573,7 @@ fn what_others_say_is_theirs_to_pass_on() {
     let mut world = lost();
     let told = |w: &mut World| {
         let now = w.now;
-        w.hosts[1].core.certificates_known(now).into_iter().find(|i| i.0 == number(2)).unwrap().2
+        certificates(&mut w.hosts[1].core, now).into_iter().find(|i| i.0 == number(2)).unwrap().2
     };
     tell(&mut world, 3, Some(endpoint(8)));
     world.run(20 * SECOND);
@@ -580,19 +586,20 @@ fn what_others_say_is_theirs_to_pass_on() {
     let mut words = Vec::new();
     for tick in 0..160 {
         let at = now + tick * SECOND / 20;
-        world.hosts[1].core.handle_moved(at, number(2), endpoint(2 + tick as usize % 2));
-        words.push(world.hosts[1].core.certificates_known(at).into_iter().find(|i| i.0 == number(2)).unwrap().2);
+        world.hosts[1]
+            .core
+            .handle_network(at, FromNetwork::Moved { member: number(2), to: endpoint(2 + tick as usize % 2) });
+        words.push(certificates(&mut world.hosts[1].core, at).into_iter().find(|i| i.0 == number(2)).unwrap().2);
     }
     words.dedup();
     assert!(words.len() <= 3, "within eight seconds: {words:?}");
     // Where it stays is told in the end, without being asked for.
-    world.hosts[1].core.handle_moved(now + 9 * SECOND, number(2), endpoint(39));
+    world.hosts[1].core.handle_network(now + 9 * SECOND, FromNetwork::Moved { member: number(2), to: endpoint(39) });
     let core = &mut world.hosts[1].core;
-    core.has_certificate_news();
+    std::mem::take(&mut core.net.members_changed);
     let tells = |core: &mut Core, after| {
-        let told =
-            core.certificates_known(now + after).into_iter().any(|i| i.0 == number(2) && i.2 == Some(endpoint(39)));
-        (told, core.has_certificate_news())
+        let told = certificates(core, now + after).into_iter().any(|i| i.0 == number(2) && i.2 == Some(endpoint(39)));
+        (told, std::mem::take(&mut core.net.members_changed))
     };
     assert_eq!(tells(core, 9 * SECOND), (false, true));
     assert_eq!(tells(core, 15 * SECOND), (true, false));

@@ -13,7 +13,7 @@ fn predicted(default: &str, policy: PolicyName, named: Option<&str>) -> u64 {
     }
     world.set(0, 1, Some(Wire { delay: Duration::from_millis(20), loss: 0.01, ..WIRE }));
     world.run(5 * SECOND);
-    world.hosts[0].core.paths(number(1))[0].predicted.as_bps()
+    world.hosts[0].core.routes(number(1))[0].predicted.as_bps()
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn take(world: &World, to: usize, from: usize, mut datagram: Vec<u8>, queue: &mu
 
 /// A message in a frame of its own, as this queue of the sender numbers it.
 pub(super) fn sealed(world: &World, from: usize, to: usize, (space, queue): (u8, u8), message: &Message) -> Vec<u8> {
-    let session = world.hosts[from].core.session(number(to)).unwrap();
+    let session = world.hosts[from].core.net.session(number(to)).unwrap();
     let path = Path::direct(number(to));
     let line = FrameSealer { own: number(from), path, space, queue, to: endpoint(to), end: &session, hop: &session };
     encapsulate::message(&line, &message.encode(), micros(world.now)).unwrap()
@@ -62,7 +62,7 @@ fn calls_of_strangers_keep_no_answer_to_an_own_call_out() {
     let mut world = World::new(2);
     world.hosts[1].is_dead = true;
     world.run(Duration::from_millis(50));
-    let open = world.hosts[0].core.peers[&number(1)].calls.open_call().unwrap();
+    let open = world.hosts[0].core.net.peers[&number(1)].handshakes.latest_pending().unwrap();
     let mut call = wire::overlay::Initiation { sender: 1, noise: [3; 104] }.encode();
     MacKeys::of(&identity(0).public()).write(&mut call, None);
     let mut queue = Queue::new();
@@ -82,10 +82,10 @@ fn who_says_that_it_moves_all_the_time_is_followed_ten_times_a_second() {
     for n in 0..500 {
         world.now = world.now + Duration::from_millis(1);
         let now = world.now;
-        let before = world.hosts[0].core.peers[&number(1)].endpoint;
+        let before = world.hosts[0].core.net.peers[&number(1)].endpoint.current;
         let to = SocketAddr::new(Ipv4Addr::new(198, 51, 100, 1).into(), 1000 + n);
-        world.hosts[0].core.handle_moved(now, number(1), to);
-        moves += u32::from(world.hosts[0].core.peers[&number(1)].endpoint != before);
+        world.hosts[0].core.handle_network(now, FromNetwork::Moved { member: number(1), to });
+        moves += u32::from(world.hosts[0].core.net.peers[&number(1)].endpoint.current != before);
     }
     assert_eq!(moves, 5);
 }
@@ -95,7 +95,7 @@ fn ways_that_relays_make_up_keep_nothing_out_that_a_member_says() {
     let mut world = World::new(3);
     world.run(SECOND);
     let mut queue = Queue::new();
-    let hop = world.hosts[2].core.session(number(0)).unwrap();
+    let hop = world.hosts[2].core.net.session(number(0)).unwrap();
     // The third one passes on what the second has sealed, by another way each time.
     for made_up in 1..=1000 {
         let frame = sealed(&world, 1, 0, (3, 0), &Message::Probe);

@@ -20,7 +20,7 @@ struct Overtaken {
 fn overtaken(queues: [u8; 2], lost_each: Option<usize>) -> Overtaken {
     let mut world = World::new(2);
     world.run(2 * SECOND);
-    let sent = |w: &World| w.hosts[0].core.session(number(1)).unwrap().sent(SPACE_DIRECT);
+    let sent = |w: &World| w.hosts[0].core.net.session(number(1)).unwrap().sent(SPACE_DIRECT);
     let (before, end) = (sent(&world), world.now + 10 * SECOND);
     let (mut by_second, mut lost, mut largest) = (0, 0, 0.0_f64);
     while world.now < end {
@@ -161,7 +161,7 @@ fn flows_are_spread_by_what_ways_are_worth_now() {
     }
     world.run(40 * SECOND);
     let last_checked = |world: &World| {
-        let (table, paths) = (&world.hosts[0].table, world.hosts[0].core.paths(number(1)));
+        let (table, paths) = (&world.hosts[0].table, world.hosts[0].core.routes(number(1)));
         let last_checked = &table.peers[table.index[&number(1)]].routes;
         assert_eq!(last_checked.len(), paths.len());
         last_checked
@@ -171,7 +171,7 @@ fn flows_are_spread_by_what_ways_are_worth_now() {
             .collect::<Vec<_>>()
     };
     assert_eq!(last_checked(&world).len(), 2);
-    let second = world.hosts[0].core.paths(number(1))[1].path.first_hop();
+    let second = world.hosts[0].core.routes(number(1))[1].path.first_hop();
     let relay = (2..4).find(|i| number(*i) == second).unwrap();
     // By CUBIC's p^-0.75 it gets 0.35 of what it did: less, and not so little that it is given up.
     world.set(relay, 1, lossy(0.008));

@@ -27,7 +27,7 @@ fn a_member_records_what_it_decides_and_from_what() {
         world.set(0, dark, None);
         world.flow(0, 1, 4 * SECOND);
         let now = world.now;
-        let elephant = world.hosts[0].core.paths(number(1))[0].path;
+        let elephant = world.hosts[0].core.routes(number(1))[0].path;
         world.hosts[0].core.handle_flows(now, &[(elephant, 3)]);
         world.set(0, dark, Some(WIRE));
         world.flow(0, 1, 8 * SECOND);

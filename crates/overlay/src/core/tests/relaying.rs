@@ -26,7 +26,7 @@ fn relay_denied(world: &World, index: usize) -> u64 {
 fn hand_over(world: &mut World, from: usize, relay: usize, origin: Member, relays: &[usize], count: usize) -> usize {
     let (to, destination) = (relay, number(1));
     let numbers: Vec<u32> = relays.iter().map(|r| number(*r).0).collect();
-    let hop = world.hosts[from].core.session(number(to)).unwrap();
+    let hop = world.hosts[from].core.net.session(number(to)).unwrap();
     let went_on = |w: &World| w.seen.iter().filter(|(a, b, d)| (*a, *b) == (to, 1) && d.len() + 28 == BYTES).count();
     let before = went_on(world);
     for _ in 0..count {
@@ -93,13 +93,13 @@ fn a_way_over_a_relay_is_worth_no_more_than_what_it_lets_through() {
     world.run(5 * SECOND);
     let [near, far] = [3, 2].map(|relay| format!("via {}", number(relay)));
     assert_eq!(world.hosts[0].paths(1), std::slice::from_ref(&far));
-    let predicted = |w: &World| w.hosts[0].core.paths(number(1))[0].predicted;
+    let predicted = |w: &World| w.hosts[0].core.routes(number(1))[0].predicted;
     assert!(predicted(&world) > SLOW);
     world.set(0, 2, None);
     world.run(2 * SECOND);
     assert_eq!((world.hosts[0].paths(1), predicted(&world)), (vec![near.clone()], SLOW));
     // To the relay itself there is no such bound, and a relay that lets more through says so.
-    assert!(world.hosts[0].core.paths(number(3))[0].predicted > SLOW);
+    assert!(world.hosts[0].core.routes(number(3))[0].predicted > SLOW);
     world.hosts[3] = Host::new(settings(3, 4), 9, world.now);
     world.run(20 * SECOND);
     assert_eq!(world.hosts[0].paths(1), [near]);
@@ -132,7 +132,7 @@ fn for_strangers_nothing_is_passed_on() {
 
 /// A packet from the first to the second member over the third, with these rates in the headers of the frame and of its envelope.
 fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
-    let [end, hop] = [1, 2].map(|of| world.hosts[0].core.session(number(of)).unwrap());
+    let [end, hop] = [1, 2].map(|of| world.hosts[0].core.net.session(number(of)).unwrap());
     let space = world.hosts[0].table.peer(number(1)).unwrap().routes[0].space;
     let Number { sequence, .. } = end.next(0, space).unwrap();
     let header = Sealed {
@@ -188,7 +188,7 @@ fn members_that_only_three_relays_connect_talk_over_all_of_them() {
     world.run(60 * SECOND);
     let (sent, came) = world.flow(0, 4, SECOND);
     assert!(sent > 190 && came == sent, "{came} of {sent}");
-    let path = world.hosts[0].core.paths(number(4))[0].path;
+    let path = world.hosts[0].core.routes(number(4))[0].path;
     assert_eq!(path.relays(), [1, 2, 3].map(number));
 }
 
@@ -213,7 +213,7 @@ fn a_way_over_relays_is_silent_when_nothing_is_sent_on_it() {
     // report of it and one of that, each in two hops. Neither takes the other to be gone.
     world.set(0, 1, None);
     world.run(10 * SECOND);
-    let sessions = |w: &World| w.hosts[0].core.session(number(1)).map(|s| s.local);
+    let sessions = |w: &World| w.hosts[0].core.net.session(number(1)).map(|s| s.local);
     let before = sessions(&world);
     world.without_gossip = true;
     world.run(SECOND);

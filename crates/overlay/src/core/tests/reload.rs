@@ -37,7 +37,7 @@ fn names(of: &[&str]) -> Vec<String> {
 fn who_is_listed_later_is_a_member_and_the_others_notice_nothing() {
     let mut world = world(&[&[1], &[0], &[0, 1]]);
     assert!(world.hosts[0].is_linked(1) && !knows(&world, 0, 2) && !world.hosts[2].is_linked(0));
-    let session = world.hosts[0].core.session(number(1)).unwrap().local;
+    let session = world.hosts[0].core.net.session(number(1)).unwrap().local;
     for (index, peers) in [(0, [1, 2]), (1, [0, 2])] {
         let reloaded = reload(&mut world, index, &lists(index, &peers)).unwrap();
         assert_eq!(reloaded, Reloaded { added: names(&["m2"]), ..Reloaded::default() });
@@ -49,7 +49,7 @@ fn who_is_listed_later_is_a_member_and_the_others_notice_nothing() {
     for (from, to) in [(0, 2), (2, 0), (0, 1)] {
         assert_eq!(world.flow(from, to, SECOND), (200, 200), "{from} {to}");
     }
-    assert_eq!(world.hosts[0].core.session(number(1)).unwrap().local, session);
+    assert_eq!(world.hosts[0].core.net.session(number(1)).unwrap().local, session);
     let down = |(_, e): &(Instant, Event)| matches!(e, Event::Link { up: false, .. } | Event::Left { .. });
     assert!(!world.hosts[0].events.iter().any(down), "{:?}", world.hosts[0].events);
 }
@@ -67,7 +67,7 @@ fn who_is_listed_no_more_is_out_at_once() {
     assert_eq!(world.hosts[0].delivered.len(), delivered);
     assert!(!knows(&world, 0, 2) && world.hosts[0].table.owner(inner(2)).is_none());
     // The other end was told.
-    assert!(!world.hosts[2].is_linked(0) && world.hosts[2].core.session(number(0)).is_none());
+    assert!(!world.hosts[2].is_linked(0) && world.hosts[2].core.net.session(number(0)).is_none());
     world.run(20 * SECOND);
     let refused = |(_, e): &(Instant, Event)| matches!(e, Event::PeerRejected { why, .. } if why.contains("no line"));
     assert!(world.hosts[0].events.iter().any(refused), "it calls, and is told of");
@@ -93,7 +93,7 @@ fn a_member_is_found_at_another_address_and_by_a_name() {
     world.run(Duration::from_millis(100));
     assert!(world.hosts[0].asked.iter().any(|(_, member, name)| *member == number(1) && name == "m1.test:5460"));
     // Nobody is called where it was before; and what is found for another name is no matter.
-    let called = |world: &World| world.hosts[0].core.peers[&number(1)].endpoint;
+    let called = |world: &World| world.hosts[0].core.net.peers[&number(1)].endpoint.current;
     assert_eq!(called(&world), None);
     let found = |world: &mut World, host: &str| {
         let (now, name) = (world.now, HostPort { host: host.to_owned(), port: 5460 });
@@ -104,11 +104,11 @@ fn a_member_is_found_at_another_address_and_by_a_name() {
     assert!(!found(&mut world, "before.test") && called(&world).is_none());
     assert!(found(&mut world, "m1.test"));
     // A link that works goes on, wherever its other end should be.
-    let sent = world.hosts[0].core.session(number(1)).unwrap().local;
+    let sent = world.hosts[0].core.net.session(number(1)).unwrap().local;
     let elsewhere = at(Some(Endpoint::Address(endpoint(3))));
     reload(&mut world, 0, &elsewhere).unwrap();
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
-    assert_eq!(world.hosts[0].core.session(number(1)).unwrap().local, sent);
+    assert_eq!(world.hosts[0].core.net.session(number(1)).unwrap().local, sent);
     // The same again is nothing.
     assert_eq!(reload(&mut world, 0, &elsewhere).unwrap(), Reloaded::default());
 }
@@ -220,14 +220,14 @@ fn who_is_listed_has_the_name_and_needs_no_certificate_any_more() {
     };
     let reloaded = reload(&mut world, 0, &named(&[1])).unwrap();
     assert_eq!(reloaded.changed, ["m2"]);
-    let name = |index: usize| world.hosts[0].core.settings.name_of(number(index));
+    let name = |index: usize| world.hosts[0].core.net.settings.name_of(number(index));
     assert_eq!((name(1), name(2)), ("m2".to_owned(), format!("m2-{}", number(2))));
     world.run(60 * SECOND);
     assert!(knows(&world, 0, 1), "its certificate is over");
     assert!(world.hosts[0].is_linked(1));
     // Its own name is free again.
     reload(&mut world, 0, &lists_of_first(&[1])).unwrap();
-    let name = |index: usize| world.hosts[0].core.settings.name_of(number(index));
+    let name = |index: usize| world.hosts[0].core.net.settings.name_of(number(index));
     assert_eq!((name(1), name(2)), ("m1".to_owned(), "m2".to_owned()));
 }
 
@@ -296,7 +296,7 @@ fn who_goes_together_with_his_relay_is_told_as_well() {
         // A datagram over the relay takes 20 ms.
         world.run(Duration::from_millis(30));
         for peer in [near, far] {
-            assert!(world.hosts[peer].core.session(number(0)).is_none(), "{peer}");
+            assert!(world.hosts[peer].core.net.session(number(0)).is_none(), "{peer}");
         }
         reload(&mut world, 0, &lists(0, &[1, 2])).unwrap();
     }
@@ -353,19 +353,22 @@ fn a_key_that_is_refused_from_now_on_is_out_at_once_and_in_again_when_it_is_not(
         ..Reloaded::default()
     };
     assert_eq!(reloaded, expected);
-    assert!(!knows(&world, 0, 2) && world.hosts[0].core.session(number(2)).is_none());
+    assert!(!knows(&world, 0, 2) && world.hosts[0].core.net.session(number(2)).is_none());
     assert!(world.hosts[0].table.owner(inner(2)).is_none());
     world.hosts[0].delivered.clear();
     world.hosts[0].events.clear();
     // It goes on calling, and the other one, who does not refuse it, goes on telling of it.
     world.run(20 * SECOND);
     assert!(!knows(&world, 0, 2) && knows(&world, 1, 2));
-    assert!(world.hosts[0].core.unverified_sessions().next().is_none(), "it gets no session to show a certificate in");
+    assert!(
+        world.hosts[0].core.membership.unverified_sessions().next().is_none(),
+        "it gets no session to show a certificate in"
+    );
     let told = |(_, e): &(Instant, Event)| matches!(e, Event::PeerRejected { why, .. } if why.contains("`refuse`"));
     assert!(world.hosts[0].events.iter().any(told), "{:?}", world.hosts[0].events);
     let now = world.now;
     assert!(
-        !world.hosts[0].core.certificates_known(now).iter().any(|(of, ..)| *of == number(2)),
+        !certificates(&mut world.hosts[0].core, now).iter().any(|(of, ..)| *of == number(2)),
         "nor is it passed on"
     );
     let passed =

@@ -14,13 +14,13 @@ fn what_was_heard_once_is_worth_nothing_later() {
     world.flow(0, 1, SECOND);
     let recorded: Vec<_> = world.seen.iter().filter(|(_, to, _)| *to == 1).map(|(_, _, d)| d.clone()).collect();
     let delivered = world.hosts[1].delivered.len();
-    let session = world.hosts[1].core.session(number(0)).unwrap().local;
+    let session = world.hosts[1].core.net.session(number(0)).unwrap().local;
     for datagram in recorded {
         world.receive(1, "203.0.113.9:999".parse().unwrap(), datagram);
     }
     assert_eq!(world.hosts[1].delivered.len(), delivered);
     world.run(SECOND);
-    assert_eq!(world.hosts[1].core.session(number(0)).unwrap().local, session, "the session stays");
+    assert_eq!(world.hosts[1].core.net.session(number(0)).unwrap().local, session, "the session stays");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     assert_eq!(world.flow(1, 0, SECOND), (200, 200), "nor do answers go elsewhere");
 }
@@ -31,7 +31,7 @@ fn an_initiation_that_is_said_again_makes_no_session() {
     world.run(SECOND);
     let recorded: Vec<_> = world.seen.iter().filter(|(_, _, d)| d[0] == 0xb1).cloned().collect();
     let sessions =
-        |w: &World| w.hosts.iter().flat_map(|h| h.core.peers.values()).map(|o| o.sessions.len()).sum::<usize>();
+        |w: &World| w.hosts.iter().flat_map(|h| h.core.net.peers.values()).map(|o| o.sessions.len()).sum::<usize>();
     let before = sessions(&world);
     assert!(!recorded.is_empty());
     for (from, to, datagram) in recorded.iter().cycle().take(50) {
@@ -89,8 +89,8 @@ fn a_clock_that_was_ahead_when_no_answer_came_back_locks_nobody_out() {
     world.hosts[0] = first_at(UTC + 100_000_000, world.now);
     world.wires.remove(&(1, 0));
     world.run(7 * SECOND);
-    let sessions = |w: &World| w.hosts[1].core.peers.values().map(|o| o.sessions.len()).sum::<usize>();
-    assert_eq!(sessions(&world), crate::core::handshakes::MOST_SESSIONS);
+    let sessions = |w: &World| w.hosts[1].core.net.peers.values().map(|o| o.sessions.len()).sum::<usize>();
+    assert_eq!(sessions(&world), peer::SESSIONS_MAX);
     world.set(0, 1, Some(WIRE));
     world.hosts[0] = first_at(UTC, world.now);
     // The oldest of them is ten seconds old in less, and calls are eight seconds apart at most.
@@ -150,7 +150,7 @@ fn over_a_relay() -> World {
 fn damaged_datagrams_do_nothing() {
     let mut world = over_a_relay();
     let (_, data) = world.sealed_packet(0, 2, 0, ipv4(inner(0), inner(2), 100)).unwrap();
-    let session = world.hosts[0].core.session(number(2)).unwrap();
+    let session = world.hosts[0].core.net.session(number(2)).unwrap();
     let line = FrameSealer {
         own: number(0),
         path: Path::direct(number(2)),
@@ -239,7 +239,7 @@ fn without_the_networks_secret_nobody_gets_a_session() {
     world.hosts[0] = Host::new(wrong, 3, world.now);
     world.run(5 * SECOND);
     assert!(!world.hosts[0].is_linked(1) && !world.hosts[1].is_linked(0));
-    assert!(world.hosts.iter().enumerate().all(|(i, h)| h.core.session(number(1 - i)).is_none()));
+    assert!(world.hosts.iter().enumerate().all(|(i, h)| h.core.net.session(number(1 - i)).is_none()));
 }
 
 #[test]
@@ -265,10 +265,10 @@ fn a_session_that_is_used_up_is_replaced_and_no_number_is_used_twice() {
     use crate::session::MOST_FRAMES;
     let mut world = World::new(2);
     world.run(2 * SECOND);
-    let before = world.hosts[0].core.session(number(1)).unwrap();
+    let before = world.hosts[0].core.net.session(number(1)).unwrap();
     before.use_up(0, CONFIDENTIAL + 1);
     world.run(SECOND);
-    let after = world.hosts[0].core.session(number(1)).unwrap();
+    let after = world.hosts[0].core.net.session(number(1)).unwrap();
     assert_ne!(before.local, after.local, "a successor is agreed on");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 
@@ -293,7 +293,7 @@ const BEYOND: [u64; 5] = [crate::session::MOST_FRAMES, crate::session::MOST_FRAM
 
 /// A frame with a packet from the first to the second member that has this number, sealed as it should be.
 fn numbered(world: &World, sequence: u64) -> Vec<u8> {
-    let session = world.hosts[0].core.session(number(1)).unwrap();
+    let session = world.hosts[0].core.net.session(number(1)).unwrap();
     let header = Sealed {
         content: Content::Packet { partial: false },
         class: 0,
@@ -330,7 +330,7 @@ fn a_frame_whose_number_is_beyond_all_is_not_taken_however_well_it_is_sealed() {
 #[test]
 fn an_envelope_whose_number_is_beyond_all_is_not_passed_on() {
     let mut world = over_a_relay();
-    let hop = world.hosts[0].core.session(number(2)).unwrap();
+    let hop = world.hosts[0].core.net.session(number(2)).unwrap();
     let (_, sealed) = world.sealed_packet(0, 1, 0, ipv4(inner(0), inner(1), 100)).unwrap();
     let numbered = |sequence: u64| {
         let mut datagram = sealed.clone();
@@ -355,7 +355,7 @@ fn an_envelope_whose_number_is_beyond_all_is_not_passed_on() {
 fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
     use crate::session::MOST_FRAMES;
     let mut world = over_a_relay();
-    let hops = |w: &World| [(0, 2), (2, 1)].map(|(a, b)| w.hosts[a].core.session(number(b)).unwrap());
+    let hops = |w: &World| [(0, 2), (2, 1)].map(|(a, b)| w.hosts[a].core.net.session(number(b)).unwrap());
     let before = hops(&world);
     before.iter().for_each(|hop| hop.use_up(SPACE_RELAYED, CONFIDENTIAL + 1));
     // Packets go on meanwhile.
@@ -425,10 +425,9 @@ fn who_tells_other_sizes_all_the_time_has_few_tables_made() {
     // Before links are down because nobody else speaks.
     for n in 0..400 {
         now = now + Duration::from_millis(1);
-        core.handle_advertisement(
+        core.on_advertisement(
             now,
-            number(1),
-            number(2),
+            (number(1), number(2)),
             Some(LinkAdvertisement { datagram: Some(1400 + n % 2), ..advertisement }),
             u64::MAX,
         );
@@ -446,7 +445,7 @@ fn answers_to_no_call_do_not_reach_who_decides() {
     world.set(0, 1, None);
     world.hosts[1].is_dead = true;
     world.run(Duration::from_millis(50));
-    let open = world.hosts[0].core.peers[&number(1)].calls.open_call().unwrap();
+    let open = world.hosts[0].core.net.peers[&number(1)].handshakes.latest_pending().unwrap();
     let [mut reached, mut handshake_unauthenticated] = [0, 0];
     for (receiver, counts) in [(open, true), (open ^ 1, false), (0, false)] {
         let mut cookie = wire::overlay::Cookie { receiver, sealed: [3; 44] }.encode();
@@ -467,8 +466,8 @@ fn answers_to_no_call_do_not_reach_who_decides() {
     world.hosts[1].is_dead = false;
     world.set(0, 1, Some(WIRE));
     world.run(3 * SECOND);
-    let caller = (0..2).find(|i| world.hosts[*i].core.session(number(1 - i)).unwrap().initiator).unwrap();
-    let receiver = world.hosts[caller].core.session(number(1 - caller)).unwrap().local;
+    let caller = (0..2).find(|i| world.hosts[*i].core.net.session(number(1 - i)).unwrap().initiator).unwrap();
+    let receiver = world.hosts[caller].core.net.session(number(1 - caller)).unwrap().local;
     let before = world.hosts[caller].counters.counts().handshake_unauthenticated;
     let cookie = wire::overlay::Cookie { receiver, sealed: [3; 44] }.encode();
     world.receive(caller, endpoint(1 - caller), cookie.to_vec());

@@ -9,7 +9,7 @@ use route::flows::Active;
 use serde_json::Value;
 
 pub(super) fn status(host: &Host, gauges: Vec<Arc<Gauges>>) -> Status {
-    Status::new(Arc::clone(&host.core.settings), Counted { gauges, ..Counted::default() }, Instant::ZERO)
+    Status::new(Arc::clone(&host.core.net.settings), Counted { gauges, ..Counted::default() }, Instant::ZERO)
 }
 
 /// All keys of an answer: those of what is in it behind a dot, behind `[]` for what a list holds.
@@ -189,7 +189,7 @@ fn the_constants_of_the_settings_are_those_that_rates_are_predicted_by() {
         world.hosts[0] = Host::new(Settings { model: model(alpha), ..settings(0, 2) }, 4711, world.now);
         world.set(0, 1, Some(Wire { loss: 0.1, ..WIRE }));
         world.run(20 * SECOND);
-        world.hosts[0].core.paths(number(1))[0].predicted.as_bps() as f64
+        world.hosts[0].core.routes(number(1))[0].predicted.as_bps() as f64
     });
     assert!((predicted[0] / 95e6 - 1.0).abs() < 0.01, "0.95 of what it carries: {predicted:?}");
     let ratio = predicted[0] / predicted[1];

@@ -88,7 +88,7 @@ fn domestic_of(single_path: bool, beyond: Duration, seed: u64) -> World {
 fn tell_flows(world: &mut World, flow: Path) {
     let now = world.now;
     for (index, host) in world.hosts.iter_mut().enumerate() {
-        let paths = |to: usize| host.core.paths(number(to)).iter().map(|w| w.path);
+        let paths = |to: usize| host.core.routes(number(to)).iter().map(|w| w.path);
         let flows =
             (0..4).flat_map(paths).map(|path| (path, u32::from(index == 0 && path == flow))).collect::<Vec<_>>();
         host.core.handle_flows(now, &flows);
@@ -102,7 +102,7 @@ fn fill(world: &mut World, span: Duration) -> (usize, usize) {
     let (mut told, mut dropped, mut acknowledged) = (world.now, 0, 0);
     while world.now < end {
         let now = world.now;
-        let path = world.hosts[0].core.paths(number(3))[0].path;
+        let path = world.hosts[0].core.routes(number(3))[0].path;
         let hop = (1..3).find(|i| number(*i) == path.first_hop()).unwrap();
         let waits_for = |link| world.busy.get(&link).map_or(Duration::ZERO, |until| until.saturating_since(now));
         let waits = waits_for((0, hop)) + waits_for((hop, 3));
@@ -122,7 +122,10 @@ fn fill(world: &mut World, span: Duration) -> (usize, usize) {
         if now >= told {
             told = now + Duration::from_millis(50);
             tell_flows(world, path);
-            assert!(world.hosts[0].core.suspected_links.is_empty(), "what is lost in the first hop is nobody else's");
+            assert!(
+                world.hosts[0].core.link_state.suspected.is_empty(),
+                "what is lost in the first hop is nobody else's"
+            );
         }
         world.run(TICK);
         world.seen.clear();
@@ -230,7 +233,7 @@ fn with_two_ways_neither_changes_beside_a_flow_that_overflows_one_of_them() {
     for seed in [10, 50] {
         let mut world = domestic_of(false, Duration::ZERO, seed);
         world.run(30 * SECOND);
-        assert_eq!(world.hosts[0].core.paths(number(3)).len(), 2);
+        assert_eq!(world.hosts[0].core.routes(number(3)).len(), 2);
         let begin = world.now;
         let (_, dropped) = fill(&mut world, 300 * SECOND);
         assert!(dropped > 150, "{dropped}");
@@ -248,7 +251,7 @@ fn flows_that_end_as_their_queue_overflows_leave_their_way_as_it_was() {
         for _ in 0..3 {
             fill(&mut world, 15 * SECOND);
             let tell = |w: &mut World, elephants: u32| {
-                let (now, path) = (w.now, w.hosts[0].core.paths(number(3))[0].path);
+                let (now, path) = (w.now, w.hosts[0].core.routes(number(3))[0].path);
                 w.hosts[0].core.handle_flows(now, &[(path, elephants)]);
                 w.seen.clear();
             };
@@ -275,7 +278,7 @@ fn flows_that_end_as_their_queue_overflows_leave_their_way_as_it_was() {
 fn a_suspicion_ends_well_before_what_is_not_spoken_of_is_down() {
     // Hand-overs come each 100 ms and a tick, and a member that is called 250 ms late says that it stood still.
     let silence = settings(0, 2).rules().silence;
-    assert!(advertisements::SUSPICION + Duration::from_millis(500) <= silence, "{silence:?}");
+    assert!(link_state::SUSPICION_LIFETIME + Duration::from_millis(500) <= silence, "{silence:?}");
 }
 
 #[test]
@@ -315,7 +318,7 @@ fn a_queue_that_overflows_far_before_the_end_is_told_of_is_not_blamed_on_others(
                 world.send_packet(0, 3, inner(0), PACKET);
                 world.run(TICK.div_f64(share));
                 world.seen.clear();
-                assert!(world.hosts[0].core.suspected_links.is_empty(), "{seed}");
+                assert!(world.hosts[0].core.link_state.suspected.is_empty(), "{seed}");
             }
         }
         assert!(world.overflowed.len() > 200, "{}", world.overflowed.len());
@@ -330,12 +333,12 @@ fn the_end_of_a_way_cannot_have_losses_put_down_to_a_link_between_others() {
         world.set(a, b, None);
     }
     world.run(5 * SECOND);
-    assert_eq!(world.hosts[0].core.paths(number(1)).first().map(|w| w.path.relays().len()), Some(2));
+    assert_eq!(world.hosts[0].core.routes(number(1)).first().map(|w| w.path.relays().len()), Some(2));
     world.set(3, 1, Some(Wire { loss: 0.5, ..WIRE }));
     for _ in 0..10 {
         world.flow(0, 1, Duration::from_millis(100));
         let now = world.now;
-        world.hosts[0].core.handle_advertisement(now, number(3), number(1), None, u64::MAX);
-        assert!(!world.hosts[0].core.suspected_links.contains_key(&(number(2), number(3))));
+        world.hosts[0].core.on_advertisement(now, (number(3), number(1)), None, u64::MAX);
+        assert!(!world.hosts[0].core.link_state.suspected.contains_key(&(number(2), number(3))));
     }
 }
