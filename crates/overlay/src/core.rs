@@ -42,7 +42,7 @@ use wire::overlay::{Envelope, Message};
 
 use crate::counters::Counters;
 use crate::decapsulate::Event as FromNetwork;
-use crate::gossip::{ADVERTISEMENT_INTERVAL, GossipOutput, Gossip, ROUND};
+use crate::gossip::{ADVERTISEMENT_INTERVAL, Gossip, GossipOutput, ROUND};
 use crate::prng::Prng;
 use crate::rate_meter::RateMeter;
 use crate::session::Cipher;
