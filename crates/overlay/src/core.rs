@@ -42,7 +42,7 @@ use wire::overlay::{Envelope, Message};
 
 use crate::counters::Counters;
 use crate::decapsulate::Event as FromNetwork;
-use crate::gossip::{ADVERTISEMENT_INTERVAL, FromGossip, Gossip, ROUND};
+use crate::gossip::{ADVERTISEMENT_INTERVAL, Gossip, GossipOutput, ROUND};
 use crate::prng::Prng;
 use crate::rate_meter::RateMeter;
 use crate::session::Cipher;
@@ -336,11 +336,11 @@ impl Core {
         }
     }
 
-    fn apply_gossip(&mut self, now: Instant, outputs: Vec<FromGossip>) {
+    fn apply_gossip(&mut self, now: Instant, outputs: Vec<GossipOutput>) {
         for output in outputs {
             match output {
-                FromGossip::Send { to, bytes } => self.send_gossip(now, to, &bytes),
-                FromGossip::LinkAdvertisement { from, to, advertisement, relayed_bps } => {
+                GossipOutput::Send { to, bytes } => self.send_gossip(now, to, &bytes),
+                GossipOutput::LinkAdvertisement { from, to, advertisement, relayed_bps } => {
                     #[cfg(test)]
                     let advertisement = advertisement.map(|ad| {
                         let (member, forge) = self.forged_advertisements;
@@ -348,10 +348,10 @@ impl Core {
                     });
                     self.on_advertisement(now, (from, to), advertisement, relayed_bps);
                 }
-                FromGossip::CertificateAdvertisement { by, text, endpoint } => {
+                GossipOutput::CertificateAdvertisement { by, text, endpoint } => {
                     self.on_certificate_advertisement(now, by, &text, endpoint.filter(is_known_elsewhere));
                 }
-                FromGossip::DuplicateIdentity => self.net.event(Event::DuplicateIdentity),
+                GossipOutput::DuplicateIdentity => self.net.event(Event::DuplicateIdentity),
             }
         }
     }

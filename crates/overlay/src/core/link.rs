@@ -107,7 +107,7 @@ impl Link {
     /// [`Self::tx_loss`], and no less than in any half second of the last two to four seconds: an overflow of the own
     /// queue is short, and the end of a path reports it a round trip later.
     pub(super) fn worst_tx_loss(&self) -> f64 {
-        self.worst_tx_loss.of_both(f64::max).unwrap_or_default().max(self.tx_loss())
+        self.worst_tx_loss.extremum(f64::max).unwrap_or_default().max(self.tx_loss())
     }
 
     /// Loss from the peer.
@@ -117,7 +117,7 @@ impl Link {
 
     /// Round trip of the idle link.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        self.rtt.least()
+        self.rtt.min()
     }
 
     /// Throughput of direct frames to the peer.
@@ -195,7 +195,7 @@ impl Link {
 
     /// Silence after which a direction or a session is down.
     fn timeout(&self) -> Duration {
-        SILENCE + self.rtt.least().unwrap_or(SILENCE)
+        SILENCE + self.rtt.min().unwrap_or(SILENCE)
     }
 
     /// Starts the loss counters of a space again: losses of frames sent until now do not count (`starts`), or count
@@ -265,7 +265,7 @@ impl Link {
     }
 
     fn is_quiet(&self, now: Instant, direction: &Direction) -> bool {
-        let quiet_after = UNREPORTED_AFTER + self.rtt.least().unwrap_or(UNREPORTED_AFTER);
+        let quiet_after = UNREPORTED_AFTER + self.rtt.min().unwrap_or(UNREPORTED_AFTER);
         direction.alive.is_none_or(|at| now.saturating_since(at) > quiet_after)
     }
 
@@ -298,7 +298,7 @@ impl Link {
     /// Metrics of a direction for the route control; `None`: the round trip is unknown.
     pub(super) fn metrics(&self, now: Instant, direction: &Direction, capacity: Option<Rate>) -> Option<Metrics> {
         let longer_by = self.longer_by.filter(|(until, _)| now < *until).map_or(Duration::ZERO, |(_, by)| by);
-        let rtt = self.rtt.least()?.saturating_add(longer_by);
+        let rtt = self.rtt.min()?.saturating_add(longer_by);
         let loss = direction.loss.estimate();
         Some(Metrics {
             capacity,

@@ -137,7 +137,7 @@ pub(crate) fn core(settings: Arc<Settings>, seed: u64, now: Instant, utc_s: u64)
     Core::new(settings, Arc::default(), start, now).unwrap()
 }
 
-/// An initiation of a member to the owner of a key, as [`handshake::call`] makes it.
+/// An initiation of a member to the owner of a key, as [`handshake::initiate`] makes it.
 fn begin_handshake(
     index: usize,
     key: &PublicKey,
@@ -148,7 +148,13 @@ fn begin_handshake(
     let mut seed = [index as u8; 32];
     seed[..8].copy_from_slice(&(called + u64::from(local)).to_le_bytes());
     let (identity, secrets) = (&identity(index), Secrets::new(seed));
-    crate::handshake::call(crate::handshake::Own { identity, secret: &[7; 32], secrets }, key, local, called, cipher)
+    crate::handshake::initiate(
+        crate::handshake::LocalKeys { identity, secret: &[7; 32], secrets },
+        key,
+        local,
+        called,
+        cipher,
+    )
 }
 
 pub(crate) fn number(index: usize) -> Member {
