@@ -304,9 +304,9 @@ fn an_unchanged_link_is_refreshed_beside_one_that_changes_all_the_time() {
         let changing = if step % 2 == 0 { advertisement_of(30_000) } else { ADVERTISEMENT };
         world.advertise(2, &[(1, changing), (3, ADVERTISEMENT)]);
         world.run(2 * ROUND);
-        let is_unchanged = |output: &GossipOutput| match output {
-            GossipOutput::LinkAdvertisement { from, to, .. } => (*from, *to) == (number(3), number(2)),
-            _ => false,
+        let is_unchanged = |output: &GossipOutput| {
+            let GossipOutput::LinkAdvertisement { from, to, .. } = output else { return false };
+            (*from, *to) == (number(3), number(2))
         };
         last = world.outputs[0].iter().filter(|n| is_unchanged(&n.1)).map(|n| n.0).next_back().unwrap_or(last);
         let silent = world.now.saturating_since(last);
@@ -370,9 +370,9 @@ fn members_with_different_keys_for_one_number_accept_the_records_of_all_others()
             continue;
         }
         for (at, by, of) in [(0, 5, 0), (3, 0, 5), (4, 2, 4), (2, 4, 2)] {
-            let is_of = |output: &GossipOutput| match output {
-                GossipOutput::LinkAdvertisement { from, to, .. } => (*from, *to) == (number(of), number(by)),
-                _ => false,
+            let is_of = |output: &GossipOutput| {
+                let GossipOutput::LinkAdvertisement { from, to, .. } = output else { return false };
+                (*from, *to) == (number(of), number(by))
             };
             let last = world.outputs[at].iter().rev().find(|n| is_of(&n.1)).map(|n| n.0);
             worst = worst.max(last.map_or(Duration::MAX, |last| world.now.saturating_since(last)));
@@ -485,9 +485,9 @@ fn a_restarted_member_is_accepted_even_if_it_lost_its_number() {
             world.run(Duration::from_millis(100));
         }
         assert_eq!(world.last(0, 1, 2).flatten().map(|c| c.rtt_us), Some(50_000), "{start}, away for {away:?}");
-        let is_new = |output: &GossipOutput| match output {
-            GossipOutput::CertificateAdvertisement { text, .. } => text == "another certificate",
-            _ => false,
+        let is_new = |output: &GossipOutput| {
+            let GossipOutput::CertificateAdvertisement { text, .. } = output else { return false };
+            text == "another certificate"
         };
         assert!(world.outputs[0].iter().any(|n| is_new(&n.1)), "{start}, away for {away:?}");
     }
