@@ -46,9 +46,9 @@ impl Case {
         self
     }
 
-    /// Only the control traffic at rest counts, after discovery.
-    fn at_rest(mut self) -> Self {
-        self.control_from_s = 60.0;
+    /// Control traffic counts from this time on.
+    fn control_from(mut self, seconds: f64) -> Self {
+        self.control_from_s = seconds;
         self
     }
 }
@@ -102,17 +102,47 @@ fn diamond() -> Vec<Case> {
         case("narrows", "narrows", &[(0.0, DIRECT), (40.0, NORTH), (80.0, DIRECT)]),
         case("widens", "widens", &[(0.0, DIRECT), (40.0, NORTH)]).oracle(of("widens-oracle")),
         case("jitter", "jitter", &[(0.0, DIRECT)]),
+        case("reorder", "reorder", &[(0.0, DIRECT)]),
     ]
 }
 
 /// Two lossy relays without a direct path.
 fn bridges() -> Vec<Case> {
     let of = |variant| Setting::of("overlay-suite/bridges.toml", variant);
-    let best: &[Best] = &[(0.0, NORTH), (40.0, SOUTH), (80.0, NORTH)];
+    let case = |name, variant, best: &[Best]| Case::new(name, of(variant), best).oracle(of("oracle"));
+    let middle: &[Best] = &[(0.0, NORTH), (40.0, SOUTH), (80.0, NORTH)];
     vec![
-        Case::new("rtt-step", of("rtt-step"), best).oracle(of("rtt-step-oracle")),
-        Case::new("twins", of("twins"), &[]).oracle(of("oracle")),
-        Case::new("near-twins", of("near-twins"), &[(0.0, NORTH)]).oracle(of("oracle")),
+        case("rtt-step", "rtt-step", middle).oracle(of("rtt-step-oracle")),
+        case("remote-loss", "remote-loss", middle),
+        case("remote-loss-back", "remote-loss-back", &[(0.0, NORTH)]),
+        case("remote-bursts", "remote-bursts", middle),
+        case("remote-dies", "remote-dies", middle),
+        case("twins", "twins", &[]),
+        case("near-twins", "near-twins", &[(0.0, NORTH)]),
+        case("long-fat", "long-fat", &[(0.0, NORTH), (60.0, SOUTH)]).oracle(of("long-fat-oracle")),
+    ]
+}
+
+/// Twenty members, of which some leave and return.
+fn members() -> Vec<Case> {
+    const BOTH: &[&str] = &["via m4", "via m14"];
+    const FIRST_FAR: &[&str] = &["via m1, m5, m9", "via m19, m3, m7", "via m14"];
+    const SECOND_FAR: &[&str] = &["via m4", "via m11, m15, m19", "via m9, m13, m17"];
+    const BOTH_FAR: &[&str] = &["via m1, m5, m9", "via m19, m3, m7", "via m11, m15, m19", "via m9, m13, m17"];
+    let of = |file, variant| Setting::of(file, variant);
+    let (mesh, star) = ("overlay-suite/mesh.toml", "overlay-suite/star.toml");
+    let best: &[Best] = &[
+        (0.0, BOTH),
+        (30.0, FIRST_FAR),
+        (50.0, BOTH_FAR),
+        (60.0, SECOND_FAR),
+        (80.0, BOTH),
+        (90.0, FIRST_FAR),
+        (100.0, BOTH),
+    ];
+    vec![
+        Case::new("mesh-churn", of(mesh, ""), best).oracle(of(mesh, "oracle")),
+        Case::new("star-churn", of(star, ""), &[(0.0, DIRECT)]).oracle(of(star, "oracle")),
     ]
 }
 
@@ -127,12 +157,19 @@ fn mice() -> Vec<Case> {
     ]
 }
 
-/// Members without traffic.
+/// Members without traffic, or a minute after it.
 fn idle() -> Vec<Case> {
-    vec![Case::new("idle", Setting::of("overlay-suite/diamond.toml", "idle"), &[]).at_rest()]
+    let of = |name, file, variant, from_s| Case::new(name, Setting::of(file, variant), &[]).control_from(from_s);
+    vec![
+        of("idle-pair", "overlay-suite/diamond.toml", "idle-pair", 60.0),
+        of("idle", "overlay-suite/diamond.toml", "idle", 60.0),
+        of("idle-after", "overlay-suite/diamond.toml", "idle-after", 90.0),
+        of("idle-fast", "overlay-suite/bridges.toml", "idle", 60.0),
+        of("idle-star", "overlay-suite/star.toml", "idle", 60.0),
+    ]
 }
 
 /// All scenarios.
 pub(crate) fn all() -> Vec<Case> {
-    [safire(), diamond(), bridges(), mice(), idle()].concat()
+    [safire(), diamond(), bridges(), mice(), members(), idle()].concat()
 }

@@ -91,3 +91,32 @@ pub(crate) fn table(differences: &[Difference]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(goodput: [f64; 5], control: [f64; 5]) -> Report {
+        let metrics = [("goodput_bps", goodput), ("control_bps", control)];
+        let metrics = metrics.map(|(name, values)| (name.to_owned(), values.to_vec())).into();
+        Report { order: vec!["dies".to_owned()], scenarios: [("dies".to_owned(), metrics)].into() }
+    }
+
+    /// `(is beyond noise, is worse)` of both metrics.
+    fn verdicts(before: &Report, after: &Report) -> Vec<(bool, bool)> {
+        compare(before, after).iter().map(|d| (d.is_beyond_noise(), d.is_worse())).collect()
+    }
+
+    #[test]
+    fn a_difference_counts_if_its_interval_excludes_zero_and_it_is_two_per_cent() {
+        let before = report([100.0, 110.0, 90.0, 105.0, 95.0], [10.0; 5]);
+        assert_eq!(verdicts(&before, &before), [(false, false); 2]);
+        // 10 less in each pair, though the values vary as much; more control traffic is worse.
+        let after = report([90.0, 101.0, 79.0, 95.0, 85.0], [11.0; 5]);
+        assert_eq!(verdicts(&before, &after), [(true, true); 2]);
+        assert_eq!(verdicts(&after, &before), [(true, false); 2]);
+        // One per cent less in each; and a mean difference of 20 % with a standard error of 20 %.
+        let after = report([99.0, 109.0, 89.0, 104.0, 94.0], [10.0, 20.0, 10.0, 10.0, 10.0]);
+        assert_eq!(verdicts(&before, &after), [(false, false); 2]);
+    }
+}

@@ -99,23 +99,24 @@ fn changes_of<'a>(pair: &'a (String, String), changes: &'a [RouteChange]) -> imp
     changes.iter().filter(move |c| (&c.member, &c.destination) == (&pair.0, &pair.1))
 }
 
-/// Mean time from a change of the best routes until one of them is in use; at most until the next change.
+/// Mean time from a change of the best routes until one of them is in use, at most until the next change. A pair whose
+/// route remains among the best does not count; zero if none counts. `None` if the best routes do not change.
 fn reroute_s(best: &[Best], pairs: &BTreeSet<(String, String)>, changes: &[RouteChange], end_s: f64) -> Option<f64> {
+    let times = best.iter().map(|(at, _)| at.min(end_s)).skip(1).chain([end_s]);
+    let phases: Vec<_> = best.iter().zip(times).skip(1).filter(|((from_s, _), until_s)| from_s < until_s).collect();
     let mut delays = Vec::new();
-    for (number, (from_s, routes)) in best.iter().enumerate().skip(1).filter(|(_, (from_s, _))| *from_s < end_s) {
-        let until_s = best.get(number + 1).map_or(end_s, |(at, _)| at.min(end_s));
+    for ((from_s, routes), until_s) in &phases {
         for pair in pairs {
-            let is_best = |c: &RouteChange| c.to.as_deref().is_some_and(|to| routes.contains(&to));
-            let at_start = changes_of(pair, changes).filter(|c| c.at_s <= *from_s).last();
-            let later = || changes_of(pair, changes).find(|c| c.at_s > *from_s && c.at_s < until_s && is_best(c));
-            let at_s = match at_start {
-                Some(change) if is_best(change) => *from_s,
-                Some(_) | None => later().map_or(until_s, |c| c.at_s),
-            };
-            delays.push(at_s - from_s);
+            let is_best = |c: &&RouteChange| c.to.as_deref().is_some_and(|to| routes.contains(&to));
+            let before = changes_of(pair, changes).filter(|c| c.at_s <= *from_s).last();
+            if before.is_some_and(|c| is_best(&c)) {
+                continue;
+            }
+            let mut later = changes_of(pair, changes).filter(|c| c.at_s > *from_s && c.at_s < *until_s);
+            delays.push(later.find(is_best).map_or(*until_s, |c| c.at_s) - from_s);
         }
     }
-    (!delays.is_empty()).then(|| delays.iter().sum::<f64>() / delays.len() as f64)
+    (!phases.is_empty()).then(|| delays.iter().sum::<f64>() / delays.len().max(1) as f64)
 }
 
 /// Number of changes from one of the best routes to another that is not; where no route is known to be best, of all
@@ -169,4 +170,87 @@ fn control_bps(case: &Case, scenario: &Scenario, run: &SimulatedRun) -> Option<f
     let (first, end) = (first.round() as usize, end.round() as usize);
     let bytes: u64 = run.control_bytes.iter().take(end).skip(first).sum();
     Some(8.0 * bytes as f64 / ((end - first) as f64 * interval_s) / links as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEST: &[Best] = &[(0.0, &["direct"]), (40.0, &["via north"]), (80.0, &["direct"])];
+
+    fn pairs() -> BTreeSet<(String, String)> {
+        [("west".to_owned(), "east".to_owned())].into()
+    }
+
+    fn changes(all: &[(f64, Option<&str>, Option<&str>)]) -> Vec<RouteChange> {
+        let change = |(at_s, from, to): &(f64, Option<&str>, Option<&str>)| RouteChange {
+            at_s: *at_s,
+            member: "west".to_owned(),
+            destination: "east".to_owned(),
+            from: from.map(str::to_owned),
+            to: to.map(str::to_owned),
+            reason: "better".to_owned(),
+        };
+        all.iter().map(change).collect()
+    }
+
+    #[test]
+    fn the_reroute_time_counts_until_a_best_route_or_the_next_change() {
+        let (direct, north, south) = (Some("direct"), Some("via north"), Some("via south"));
+        let reroute = |all: &[(f64, Option<&str>, Option<&str>)]| reroute_s(BEST, &pairs(), &changes(all), 120.0);
+        let first = (-1.0, None, direct);
+        // 2 s after the first change of links over a route that is not the best, 1 s after the second.
+        let all = [first, (41.0, direct, south), (42.0, south, north), (81.0, north, direct)];
+        assert_eq!(reroute(&all), Some(1.5));
+        assert_eq!(reroute(&[first]), Some(40.0), "until the next change; the route is the best one again then");
+        assert_eq!(reroute(&[first, (30.0, direct, north)]), Some(40.0), "until the end of the run");
+        assert_eq!(reroute_s(&BEST[..1], &pairs(), &changes(&[first]), 120.0), None);
+    }
+
+    #[test]
+    fn a_change_away_from_the_best_route_is_false() {
+        let (direct, north, south) = (Some("direct"), Some("via north"), Some("via south"));
+        let all = changes(&[
+            (-2.0, direct, south),
+            (10.0, direct, south),
+            (12.0, south, north),
+            (13.0, north, direct),
+            (41.0, direct, None),
+            (42.0, None, north),
+        ]);
+        assert_eq!(false_changes(BEST, &pairs(), &all), 1.0, "that at 10 s");
+        assert_eq!(false_changes(&[], &pairs(), &all), 4.0, "all that leave a route after the start");
+    }
+
+    fn interval(start_s: f64, end_s: f64, bytes: u64) -> FlowInterval {
+        FlowInterval {
+            run: 0,
+            flow: "transfer".to_owned(),
+            start_s,
+            end_s,
+            bytes,
+            throughput_bps: 0,
+            retransmits: None,
+            lost: None,
+            block_rtt: None,
+            srtt_ns: None,
+            cwnd_bytes: None,
+            limit: None,
+        }
+    }
+
+    #[test]
+    fn a_gap_lasts_from_a_delivery_to_the_next_or_to_the_end() {
+        let mut all = vec![interval(0.0, 1.0, 5), interval(1.0, 2.0, 0), interval(2.0, 3.0, 0), interval(3.0, 4.0, 5)];
+        assert_eq!(gap_s(&all, &["transfer"]), 2.0);
+        all.push(interval(4.0, 7.0, 0));
+        assert_eq!(gap_s(&all, &["transfer"]), 3.0);
+    }
+
+    #[test]
+    fn a_quantile_is_a_value_that_its_share_does_not_exceed() {
+        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!([0.95, 0.99].map(|share| quantile(&values, share)), [Some(190.0), Some(198.0)]);
+        assert_eq!(quantile(&[], 0.95), None);
+    }
 }

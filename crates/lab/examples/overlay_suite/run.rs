@@ -92,3 +92,51 @@ fn run_all(scenarios: &[Scenario], seeds: u64, jobs: usize) -> Result<Vec<Vec<Ti
     }
     Ok(runs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases;
+
+    #[test]
+    fn the_simulator_has_every_part_of_every_scenario_and_oracle() {
+        let cases = cases::all();
+        assert!(cases.len() >= 20);
+        for setting in cases.iter().flat_map(|c| c.oracle.iter().chain([&c.setting])) {
+            let scenario = read(setting).unwrap_or_else(|e| panic!("{setting:?}: {e}"));
+            assert!(scenario.overlay.is_some(), "{setting:?}");
+            assert_eq!(sim::unsupported(&scenario), [], "{setting:?}");
+            let seconds = scenario.duration.as_secs();
+            assert!((60..=360).contains(&seconds), "{setting:?}: {seconds} s");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_the_best_routes_in_order() {
+        let cases = cases::all();
+        for (number, case) in cases.iter().enumerate() {
+            assert!(cases[..number].iter().all(|c| c.name != case.name), "{}", case.name);
+            assert!(case.best.is_sorted_by(|a, b| a.0 < b.0), "{}", case.name);
+        }
+    }
+
+    /// CPU times vary; all other metrics are functions of the seeds.
+    #[test]
+    fn the_number_of_threads_does_not_change_a_metric() {
+        let mut case = cases::all().into_iter().find(|c| c.name == "dies").unwrap();
+        let shorter = [("duration", "6s"), ("schedule.0.at", "3s"), ("flows.datagrams.start", "1s")];
+        case.setting.overrides.extend(shorter);
+        case.setting.overrides.extend([("flows.datagrams.stop", "2s"), ("flows.transfers.start", "1s")]);
+        case.setting.overrides.push(("flows.transfers.stop", "2s"));
+        case.oracle = None;
+        let metrics = |jobs| {
+            let mut report = run(&[case.clone()], 3, jobs).unwrap();
+            let mut metrics = report.scenarios.remove("dies").unwrap();
+            assert!(metrics.remove("cpu").is_some());
+            metrics
+        };
+        let one = metrics(1);
+        assert_eq!(one["goodput_bps"].len(), 3);
+        assert_eq!(one, metrics(3));
+    }
+}
