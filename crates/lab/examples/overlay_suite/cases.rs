@@ -56,6 +56,8 @@ impl Case {
 const DIRECT: &[&str] = &["direct"];
 const NORTH: &[&str] = &["via north"];
 const SOUTH: &[&str] = &["via south"];
+/// Paths without losses and with the same rate.
+const RELAYS: &[&str] = &["via north", "via south"];
 
 /// SAFIRE's two topologies with both periods (Mark et al. 2008, figures 5 to 8).
 fn safire() -> Vec<Case> {
@@ -82,16 +84,16 @@ fn diamond() -> Vec<Case> {
     let of = |variant| Setting::of("overlay-suite/diamond.toml", variant);
     let case = |name, variant, best: &[Best]| Case::new(name, of(variant), best).oracle(of("oracle"));
     let flaps: Vec<Best> =
-        (0..10).flat_map(|n| [(10.0 * f64::from(n) + 5.0, NORTH), (10.0 * f64::from(n) + 8.0, DIRECT)]).collect();
+        (0..10).flat_map(|n| [(10.0 * f64::from(n) + 5.0, RELAYS), (10.0 * f64::from(n) + 8.0, DIRECT)]).collect();
     let flaps = [vec![(0.0, DIRECT)], flaps].concat();
-    let middle: &[Best] = &[(0.0, DIRECT), (30.0, NORTH), (90.0, DIRECT)];
+    let middle: &[Best] = &[(0.0, DIRECT), (30.0, RELAYS), (90.0, DIRECT)];
     vec![
         case("steady", "", &[(0.0, DIRECT)]),
-        case("dies", "dies", &[(0.0, DIRECT), (40.0, NORTH)]),
-        case("returns", "returns", &[(0.0, DIRECT), (30.0, NORTH), (70.0, DIRECT)]),
+        case("dies", "dies", &[(0.0, DIRECT), (40.0, RELAYS)]),
+        case("returns", "returns", &[(0.0, DIRECT), (30.0, RELAYS), (70.0, DIRECT)]),
         case("flaps", "flaps", &flaps),
-        case("silent", "silent", &[(0.0, DIRECT), (40.0, NORTH)]),
-        case("silent-back", "silent-back", &[(0.0, DIRECT), (40.0, NORTH)]),
+        case("silent", "silent", &[(0.0, DIRECT), (40.0, RELAYS)]),
+        case("silent-back", "silent-back", &[(0.0, DIRECT), (40.0, RELAYS)]),
         case("fills", "fills", middle),
         case("shares", "shares", middle),
         case("loss", "loss", middle),
@@ -99,7 +101,7 @@ fn diamond() -> Vec<Case> {
         case("loss-back", "loss-back", &[(0.0, DIRECT)]),
         case("bursts", "bursts", middle),
         case("bursts-one-way", "bursts-one-way", middle),
-        case("narrows", "narrows", &[(0.0, DIRECT), (40.0, NORTH), (80.0, DIRECT)]),
+        case("narrows", "narrows", &[(0.0, DIRECT), (40.0, RELAYS), (80.0, DIRECT)]),
         case("widens", "widens", &[(0.0, DIRECT), (40.0, NORTH)]).oracle(of("widens-oracle")),
         case("jitter", "jitter", &[(0.0, DIRECT)]),
         case("reorder", "reorder", &[(0.0, DIRECT)]),
@@ -123,7 +125,7 @@ fn bridges() -> Vec<Case> {
     ]
 }
 
-/// Twenty members, of which some leave and return.
+/// Twelve and twenty members, of which some leave and return.
 fn members() -> Vec<Case> {
     const BOTH: &[&str] = &["via m4", "via m14"];
     const FIRST_FAR: &[&str] = &["via m1, m5, m9", "via m19, m3, m7", "via m14"];
@@ -152,8 +154,8 @@ fn mice() -> Vec<Case> {
     vec![
         Case::new("mice", of(""), &[(0.0, DIRECT)]),
         Case::new("mice-elephants", of("elephants"), &[(0.0, DIRECT)]),
-        Case::new("mice-loss", of("loss"), &[(0.0, DIRECT), (30.0, NORTH), (70.0, DIRECT)]),
-        Case::new("mice-dies", of("dies"), &[(0.0, DIRECT), (30.0, NORTH), (70.0, DIRECT)]),
+        Case::new("mice-loss", of("loss"), &[(0.0, DIRECT), (30.0, RELAYS), (70.0, DIRECT)]),
+        Case::new("mice-dies", of("dies"), &[(0.0, DIRECT), (30.0, RELAYS), (70.0, DIRECT)]),
     ]
 }
 
@@ -165,6 +167,7 @@ fn idle() -> Vec<Case> {
         of("idle", "overlay-suite/diamond.toml", "idle", 60.0),
         of("idle-after", "overlay-suite/diamond.toml", "idle-after", 90.0),
         of("idle-fast", "overlay-suite/bridges.toml", "idle", 60.0),
+        of("idle-mesh", "overlay-suite/mesh.toml", "idle", 60.0),
         of("idle-star", "overlay-suite/star.toml", "idle", 60.0),
     ]
 }

@@ -12,15 +12,18 @@ mod report;
 mod run;
 
 use std::error::Error;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use report::Report;
 
-const USAGE: &str = "usage: overlay_suite [--quick] [--seeds N] [--jobs N] [--only TEXT] [--json FILE] [--against FILE]
+const USAGE: &str = "usage: overlay_suite [--quick] [--seeds N] [--first-seed N] [--jobs N] [--only TEXT] [--json FILE]
+                     [--against FILE]
 
   --quick         two seeds in place of five
   --seeds N       number of seeds (2-100); default 5
+  --first-seed N  first seed; default 1
   --jobs N        number of threads; default the number of CPUs
   --only TEXT     run the scenarios whose name contains TEXT
   --json FILE     write the metrics of all runs to FILE
@@ -29,6 +32,7 @@ const USAGE: &str = "usage: overlay_suite [--quick] [--seeds N] [--jobs N] [--on
 /// Options of a call.
 struct Options {
     seeds: u64,
+    first_seed: u64,
     jobs: usize,
     only: String,
     json: Option<PathBuf>,
@@ -38,7 +42,7 @@ struct Options {
 impl Options {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut options = Self { seeds: 5, jobs, only: String::new(), json: None, against: None };
+        let mut options = Self { seeds: 5, first_seed: 1, jobs, only: String::new(), json: None, against: None };
         let mut arguments = arguments;
         while let Some(name) = arguments.next() {
             if name == "--quick" {
@@ -48,6 +52,7 @@ impl Options {
             let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value\n{USAGE}"));
             match name.as_str() {
                 "--seeds" => options.seeds = value()?.parse()?,
+                "--first-seed" => options.first_seed = value()?.parse()?,
                 "--jobs" => options.jobs = value()?.parse()?,
                 "--only" => options.only = value()?,
                 "--json" => options.json = Some(value()?.into()),
@@ -59,6 +64,10 @@ impl Options {
             return Err(format!("--seeds {} is out of range (2-100)", options.seeds).into());
         }
         Ok(options)
+    }
+
+    fn seed_range(&self) -> Range<u64> {
+        self.first_seed..self.first_seed.saturating_add(self.seeds)
     }
 }
 
@@ -72,7 +81,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     if cases.is_empty() {
         return Err(format!("no scenario has a name with {}", options.only).into());
     }
-    let report = run::run(&cases, options.seeds, options.jobs)?;
+    let report = run::run(&cases, options.seed_range(), options.jobs)?;
     print!("{}", report.table());
     if let Some(file) = &options.json {
         report.write(file)?;
