@@ -135,12 +135,12 @@ fn members() -> Vec<Case> {
     let (mesh, star) = ("overlay-suite/mesh.toml", "overlay-suite/star.toml");
     let best: &[Best] = &[
         (0.0, BOTH),
-        (30.0, FIRST_FAR),
-        (50.0, BOTH_FAR),
-        (60.0, SECOND_FAR),
-        (80.0, BOTH),
-        (90.0, FIRST_FAR),
-        (100.0, BOTH),
+        (15.0, FIRST_FAR),
+        (25.0, BOTH_FAR),
+        (30.0, SECOND_FAR),
+        (40.0, BOTH),
+        (45.0, FIRST_FAR),
+        (53.0, BOTH),
     ];
     vec![
         Case::new("mesh-churn", of(mesh, ""), best).oracle(of(mesh, "oracle")),
@@ -167,8 +167,8 @@ fn idle() -> Vec<Case> {
         of("idle", "overlay-suite/diamond.toml", "idle", 60.0),
         of("idle-after", "overlay-suite/diamond.toml", "idle-after", 90.0),
         of("idle-fast", "overlay-suite/bridges.toml", "idle", 60.0),
-        of("idle-mesh", "overlay-suite/mesh.toml", "idle", 60.0),
-        of("idle-star", "overlay-suite/star.toml", "idle", 60.0),
+        of("idle-mesh", "overlay-suite/mesh.toml", "idle", 30.0),
+        of("idle-star", "overlay-suite/star.toml", "idle", 30.0),
     ]
 }
 

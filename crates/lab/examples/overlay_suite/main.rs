@@ -18,23 +18,27 @@ use std::process::ExitCode;
 
 use report::Report;
 
-const USAGE: &str = "usage: overlay_suite [--quick] [--seeds N] [--first-seed N] [--jobs N] [--only TEXT] [--json FILE]
-                     [--against FILE]
+const USAGE: &str =
+    "usage: overlay_suite [--quick] [--seeds N] [--first-seed N] [--jobs N] [--only TEXT] [--set KEY=VALUE]
+                     [--json FILE] [--against FILE]
 
   --quick         two seeds in place of five
   --seeds N       number of seeds (2-100); default 5
   --first-seed N  first seed; default 1
   --jobs N        number of threads; default the number of CPUs
   --only TEXT     run the scenarios whose name contains TEXT
+  --set KEY=VALUE change a key of all scenarios but the oracles, such as overlay.single_path=true; repeatable
   --json FILE     write the metrics of all runs to FILE
   --against FILE  compare with the metrics in FILE; exit with status 1 if one is worse";
 
 /// Options of a call.
+#[derive(Default)]
 struct Options {
     seeds: u64,
     first_seed: u64,
     jobs: usize,
     only: String,
+    overrides: Vec<(String, String)>,
     json: Option<PathBuf>,
     against: Option<PathBuf>,
 }
@@ -42,7 +46,7 @@ struct Options {
 impl Options {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut options = Self { seeds: 5, first_seed: 1, jobs, only: String::new(), json: None, against: None };
+        let mut options = Self { seeds: 5, first_seed: 1, jobs, ..Self::default() };
         let mut arguments = arguments;
         while let Some(name) = arguments.next() {
             if name == "--quick" {
@@ -55,6 +59,11 @@ impl Options {
                 "--first-seed" => options.first_seed = value()?.parse()?,
                 "--jobs" => options.jobs = value()?.parse()?,
                 "--only" => options.only = value()?,
+                "--set" => {
+                    let text = value()?;
+                    let (key, value) = text.split_once('=').ok_or_else(|| format!("--set {text} is not KEY=VALUE"))?;
+                    options.overrides.push((key.to_owned(), value.to_owned()));
+                }
                 "--json" => options.json = Some(value()?.into()),
                 "--against" => options.against = Some(value()?.into()),
                 _ => return Err(format!("{name} is an unknown option\n{USAGE}").into()),
@@ -81,7 +90,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     if cases.is_empty() {
         return Err(format!("no scenario has a name with {}", options.only).into());
     }
-    let report = run::run(&cases, options.seed_range(), options.jobs)?;
+    let report = run::run(&cases, &options.overrides, options.seed_range(), options.jobs)?;
     print!("{}", report.table());
     if let Some(file) = &options.json {
         report.write(file)?;

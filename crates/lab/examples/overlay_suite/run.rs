@@ -19,15 +19,22 @@ use crate::report::Report;
 /// A run with the CPU time that it took.
 type Timed = (SimulatedRun, Duration);
 
-/// Runs all cases with each of the seeds.
-pub(crate) fn run(cases: &[Case], seeds: Range<u64>, jobs: usize) -> Result<Report, Box<dyn Error>> {
+/// Runs all cases with each of the seeds. `overrides` change the cases, not their oracles.
+pub(crate) fn run(
+    cases: &[Case],
+    overrides: &[(String, String)],
+    seeds: Range<u64>,
+    jobs: usize,
+) -> Result<Report, Box<dyn Error>> {
     let mut settings: Vec<&Setting> = Vec::new();
     for setting in cases.iter().flat_map(|c| c.oracle.iter().chain([&c.setting])) {
         if !settings.contains(&setting) {
             settings.push(setting);
         }
     }
-    let scenarios: Vec<Scenario> = settings.iter().map(|s| read(s)).collect::<Result<_, _>>()?;
+    let is_oracle = |setting: &Setting| cases.iter().any(|c| c.oracle.as_ref() == Some(setting));
+    let changes = |setting| if is_oracle(setting) { &[] } else { overrides };
+    let scenarios: Vec<Scenario> = settings.iter().map(|s| read(s, changes(s))).collect::<Result<_, _>>()?;
     let runs = run_all(&scenarios, seeds, jobs)?;
     let of = |setting: &Setting| {
         let index = settings.iter().position(|s| *s == setting)?;
@@ -54,11 +61,12 @@ pub(crate) fn run(cases: &[Case], seeds: Range<u64>, jobs: usize) -> Result<Repo
 }
 
 /// Reads the scenario of a setting, with intervals that are short enough for the times of a failure.
-fn read(setting: &Setting) -> Result<Scenario, Box<dyn Error>> {
+fn read(setting: &Setting, further: &[(String, String)]) -> Result<Scenario, Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(setting.file);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let own = setting.overrides.iter().chain([&("record.interval", "100ms")]);
-    let overrides = own.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let own = own.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let overrides = own.chain(further.iter().cloned()).collect();
     let options = scenario::Options { overrides, variant: setting.variant.map(str::to_owned), repeat: None };
     let experiment = scenario::read(&path, &text, &options, &|_| Err("the suite reads no further file".to_owned()))?;
     let first = experiment.scenarios.into_iter().next();
@@ -108,7 +116,7 @@ mod tests {
         let cases = cases::all();
         assert!(cases.len() >= 20);
         for setting in cases.iter().flat_map(|c| c.oracle.iter().chain([&c.setting])) {
-            let scenario = read(setting).unwrap_or_else(|e| panic!("{setting:?}: {e}"));
+            let scenario = read(setting, &[]).unwrap_or_else(|e| panic!("{setting:?}: {e}"));
             assert!(scenario.overlay.is_some(), "{setting:?}");
             assert_eq!(sim::unsupported(&scenario), [], "{setting:?}");
             let seconds = scenario.duration.as_secs();
@@ -135,7 +143,7 @@ mod tests {
         case.setting.overrides.push(("flows.transfers.stop", "2s"));
         case.oracle = None;
         let metrics = |jobs| {
-            let mut report = run(&[case.clone()], 1..4, jobs).unwrap();
+            let mut report = run(&[case.clone()], &[], 1..4, jobs).unwrap();
             let mut metrics = report.scenarios.remove("dies").unwrap();
             assert!(metrics.remove("cpu").is_some());
             metrics
