@@ -28,7 +28,7 @@ pub const TARGETS: [(&str, Body); 23] = [
     ("link_trace", files::link_trace),
     ("messages", wire::fuzzing::messages),
     ("netlink", kernel::fuzzing::netlink),
-    ("opener", overlay::fuzzing::opener),
+    ("opener", overlay::fuzzing::decapsulator),
     ("overlay", wire::fuzzing::overlay),
     ("overlay_settings", overlay::fuzzing::settings),
     ("packets", packet::fuzzing::packets),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use route::Member;
 
-use crate::mesh::Event;
+use crate::core::Event;
 
 /// The line of an event, with peers called as `name` says. The time is not in it.
 pub(crate) fn text(event: &Event, name: &impl Fn(Member) -> String) -> String {

@@ -1,6 +1,6 @@
 //! Bodies of fuzz targets: see the crate `fuzzing`, which replays the committed corpus through them. The formats of the network are in `wire`.
 
-mod opener;
+mod decapsulator;
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::identity::Identity;
 use crate::settings::Settings;
 use crate::status::Question;
 
-pub use opener::opener;
+pub use decapsulator::decapsulator;
 
 /// A certificate, whoever made it. Panics where a promise of this crate is broken; that is its purpose.
 pub fn certificate(data: &[u8]) {

@@ -3,9 +3,9 @@
 //! the other one has not. All that counts in that is signed by who speaks (who, which word, about what), so that a member can withhold and
 //! repeat, but neither invent nor make others deaf to somebody.
 
-mod held;
-mod said;
-mod teller;
+mod originator;
+mod signed_record;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -16,38 +16,38 @@ use std::time::Duration;
 
 use route::Member;
 use units::Instant;
-use wire::overlay::gossip::{DIGEST_MAX, Known, Message, Said, What};
+use wire::overlay::gossip::{DIGEST_MAX, Known, Message, RecordBody, SignedRecord};
 
 use crate::bucket::{Bucket, Limit};
+use crate::core::LinkAdvertisement;
 use crate::counters::{Counters, bump};
-use crate::draws::Draws;
 use crate::identity::PublicKey;
-use crate::mesh::Claim;
+use crate::prng::Prng;
 use crate::settings::Settings;
-use held::Held;
-use teller::Teller;
+use originator::Originator;
+use store::RecordStore;
 
 /// How often another member is asked for what is new: with a handful of members all know it within some rounds.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);
 /// Own claims are handed to the gossip so often; it says only what has moved.
-pub(crate) const CLAIMS_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const ADVERTISEMENT_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a member says that its claims which did not change still hold.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Who was heard lately is asked, with one round in so many for the others.
-const LATELY: Duration = Duration::from_secs(5);
-const OTHERS: f64 = 0.25;
+const RECENT_PEER: Duration = Duration::from_secs(5);
+const OTHER_PEER_SHARE: f64 = 0.25;
 /// So many of these are told at once what has changed: to be asked takes a round trip, which over satellites is half a second.
-const TOLD: usize = 4;
+const PUSH_FANOUT: usize = 4;
 /// Most bytes in answer to one digest; the next round asks for the rest.
-const MOST_NEWS: usize = 8192;
+const REPLY_BYTES_MAX: usize = 8192;
 /// What one member may cost in a [`WINDOW`]: answers to its digests and signatures looked at (some 12 % of a processor). Of two
 /// members each asks the other 20 times a second, and answers as often.
 const WINDOW: Duration = Duration::from_secs(1);
-const MOST_ANSWERS: u32 = 60;
-const MOST_SIGNATURES: u32 = 2000;
+const REPLIES_MAX: u32 = 60;
+const SIGNATURES_MAX: u32 = 2000;
 /// What somebody passes on of a speaker is not heard for so long after it passed on a wrong signature of that one. Of all others it is heard: numbers of members are
 /// short, and where two keys have the same one, honest members who know the one pass on what those take for forged who know the other.
-const DEAF: Duration = Duration::from_secs(10);
+const PENALTY: Duration = Duration::from_secs(10);
 /// Words of this member that it does not know of, within so long of each other, are another host's with its key.
 const SAME_KEY: Duration = Duration::from_secs(60);
 /// What each frame of a message costs beside the message: IPv6 and UDP 48, envelope 56, frame 40, number and piece 9.
@@ -61,9 +61,9 @@ pub(crate) enum FromGossip {
     /// A message is to be sent.
     Send { to: Member, bytes: Vec<u8> },
     /// What `to` says about its link from `from`, and how much it passes on of what is not for it.
-    Claim { from: Member, to: Member, claim: Option<Claim>, relayed_bps: u64 },
+    LinkAdvertisement { from: Member, to: Member, advertisement: Option<LinkAdvertisement>, relayed_bps: u64 },
     /// A certificate, and where `by` says that its owner is reached.
-    Introduction { by: Member, text: String, endpoint: Option<SocketAddr> },
+    CertificateAdvertisement { by: Member, text: String, endpoint: Option<SocketAddr> },
     /// Another host runs with the key of this member; told once.
     DuplicateIdentity,
 }
@@ -72,11 +72,11 @@ pub(crate) enum FromGossip {
 pub(crate) struct Gossip {
     settings: Arc<Settings>,
     own: Member,
-    teller: Teller,
-    held: Held,
+    originator: Originator,
+    store: RecordStore,
     others: BTreeMap<Member, Other>,
     window: Instant,
-    draws: Draws,
+    prng: Prng,
     /// What was sent, bytes of IP.
     spent: Bucket,
     counters: Arc<Counters>,
@@ -89,7 +89,7 @@ pub(crate) struct Gossip {
 struct Other {
     heard: Option<Instant>,
     /// Until when what it passes on of these is not heard: members only, so that they are no more than those.
-    deaf_to: BTreeMap<Member, Instant>,
+    ignored: BTreeMap<Member, Instant>,
     /// In this [`WINDOW`]; drawn: bytes of answers.
     answers: u32,
     drawn: usize,
@@ -106,13 +106,13 @@ impl Gossip {
     pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, generation: u64, now: Instant) -> Self {
         let own = settings.identity.public().member();
         Self {
-            teller: Teller::new(Arc::clone(&settings), generation, now),
+            originator: Originator::new(Arc::clone(&settings), generation, now),
             settings,
             own,
-            held: Held::default(),
+            store: RecordStore::default(),
             others: BTreeMap::new(),
             window: now,
-            draws: Draws::new(generation ^ u64::from(own.0)),
+            prng: Prng::new(generation ^ u64::from(own.0)),
             spent: Bucket::new(now),
             counters,
             own_word: None,
@@ -127,16 +127,17 @@ impl Gossip {
         let Some(message) = Message::decode(bytes) else { return Vec::new() };
         let other = self.others.entry(from).or_default();
         other.heard = Some(now);
-        other.deaf_to.retain(|_, until| now < *until);
-        let mut outputs = self.hear(now, from, &message.words);
+        other.ignored.retain(|_, until| now < *until);
+        let mut outputs = self.hear(now, from, &message.records);
         if !message.digest.is_empty() {
             outputs.extend(self.answer(now, from, &message));
         }
         outputs
     }
 
-    fn hear(&mut self, now: Instant, from: Member, words: &[&[u8]]) -> Vec<FromGossip> {
-        let mut all: Vec<(Said, &[u8])> = words.iter().filter_map(|w| Some((Said::decode(w)?, *w))).collect();
+    fn hear(&mut self, now: Instant, from: Member, records: &[&[u8]]) -> Vec<FromGossip> {
+        let mut all: Vec<(SignedRecord, &[u8])> =
+            records.iter().filter_map(|w| Some((SignedRecord::decode(w)?, *w))).collect();
         // The newest first: it is what the age of the others is told by.
         all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
         let mut outputs = Vec::new();
@@ -144,16 +145,16 @@ impl Gossip {
             let by = Member(said.by);
             let Some(key) = self.key(by).filter(|_| self.is_news(&said)) else { continue };
             let other = self.others.entry(from).or_default();
-            if other.deaf_to.contains_key(&by) {
+            if other.ignored.contains_key(&by) {
                 continue;
             }
-            if other.signatures >= MOST_SIGNATURES {
+            if other.signatures >= SIGNATURES_MAX {
                 break;
             }
             other.signatures += 1;
-            if !said::is_signed(bytes, &key) {
-                let is_first = other.deaf_to.is_empty();
-                other.deaf_to.insert(by, now + DEAF);
+            if !signed_record::is_signed(bytes, &key) {
+                let is_first = other.ignored.is_empty();
+                other.ignored.insert(by, now + PENALTY);
                 // Once in a while: it may do so of everybody.
                 if is_first {
                     let [from, by] = [from, by].map(|m| self.settings.name_of(m));
@@ -163,12 +164,12 @@ impl Gossip {
             }
             if by == self.own {
                 outputs.extend(self.note_own_word(now));
-                let again = self.teller.go_on_after(now, &said);
+                let again = self.originator.go_on_after(now, &said);
                 self.say(now, again);
                 continue;
             }
-            let mut hold = self.held.confirm(now, &said);
-            let age = self.held.keep(now, &said, bytes, self.most_words());
+            let mut hold = self.store.confirm(now, &said);
+            let age = self.store.keep(now, &said, bytes, self.most_words());
             hold.push(said);
             outputs.extend(hold.into_iter().filter_map(|said| self.output(said, age)));
         }
@@ -178,11 +179,11 @@ impl Gossip {
     /// All certificates that are held, each once.
     pub(crate) fn certificates(&self) -> Vec<FromGossip> {
         let mut known = BTreeSet::new();
-        let is_new = |said: &Said| match &said.what {
-            What::Certificate { text, .. } => known.insert(text.clone()),
-            What::Link { .. } | What::Alive { .. } => false,
+        let is_new = |said: &SignedRecord| match &said.what {
+            RecordBody::Certificate { text, .. } => known.insert(text.clone()),
+            RecordBody::Link { .. } | RecordBody::Alive { .. } => false,
         };
-        let all = self.held.certificates().filter(is_new);
+        let all = self.store.certificates().filter(is_new);
         all.filter_map(|said| self.output(said, Duration::ZERO)).collect()
     }
 
@@ -196,18 +197,17 @@ impl Gossip {
     }
 
     /// What a word means here.
-    fn output(&self, said: Said, age: Duration) -> Option<FromGossip> {
+    fn output(&self, said: SignedRecord, age: Duration) -> Option<FromGossip> {
         match said.what {
             // Links between members only: what a member may say is bounded by how many there are.
-            What::Link { from, claim, relayed_bps } => self.key(Member(from)).map(|_| {
-                let claim = claim.map(|c| said::aged(c, age));
-                FromGossip::Claim { from: Member(from), to: Member(said.by), claim, relayed_bps }
+            RecordBody::Link { from, advertisement, relayed_bps } => self.key(Member(from)).map(|_| {
+                let advertisement = advertisement.map(|c| signed_record::aged(c, age));
+                FromGossip::LinkAdvertisement { from: Member(from), to: Member(said.by), advertisement, relayed_bps }
             }),
             // Who it is, is looked at where the authority is known.
-            What::Certificate { endpoint, text, .. } => {
-                (!text.is_empty()).then_some(FromGossip::Introduction { by: Member(said.by), text, endpoint })
-            }
-            What::Alive { .. } => None,
+            RecordBody::Certificate { endpoint, text, .. } => (!text.is_empty())
+                .then_some(FromGossip::CertificateAdvertisement { by: Member(said.by), text, endpoint }),
+            RecordBody::Alive { .. } => None,
         }
     }
 
@@ -226,7 +226,7 @@ impl Gossip {
         let limit = self.limit();
         let room = self.spent.room(now, limit);
         let other = self.others.entry(to).or_default();
-        if other.answers >= MOST_ANSWERS {
+        if other.answers >= REPLIES_MAX {
             return Vec::new();
         }
         let room = room.min(FOR_ANSWERS * limit.most - other.drawn as f64);
@@ -235,10 +235,10 @@ impl Gossip {
             return Vec::new();
         }
         other.answers += 1;
-        let ours: Vec<Known> = theirs.digest.iter().map(|k| self.held.known(now, Member(k.of))).collect();
-        let turn = self.draws.number() as usize;
-        let news = self.held.news(now, (to, &theirs.digest), turn, MOST_NEWS.min(room as usize));
-        let mut messages = Message::encode_words(news.into_iter());
+        let ours: Vec<Known> = theirs.digest.iter().map(|k| self.store.known(now, Member(k.of))).collect();
+        let turn = self.prng.number() as usize;
+        let missing_for = self.store.missing_for(now, (to, &theirs.digest), turn, REPLY_BYTES_MAX.min(room as usize));
+        let mut messages = Message::encode_words(missing_for.into_iter());
         let is_known = |k: &Known| self.key(Member(k.of)).is_some();
         let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
         let wanted = theirs.digest.iter().zip(&ours).filter(|pair| is_known(pair.0) && lacks(*pair));
@@ -254,7 +254,7 @@ impl Gossip {
     pub(crate) fn handle_round(&mut self, now: Instant) -> Vec<FromGossip> {
         let members = self.settings.members.get();
         let is_member = |m: &Member| *m == self.own || members.contains_key(m);
-        self.held.retain(|m| is_member(&m));
+        self.store.retain(|m| is_member(&m));
         self.others.retain(|m, _| is_member(m));
         if now.saturating_since(self.window) >= WINDOW {
             self.window = now;
@@ -266,53 +266,57 @@ impl Gossip {
             return Vec::new();
         }
         let mut asked = self.heard_lately(now);
-        if asked.is_empty() || self.draws.unit() < OTHERS {
+        if asked.is_empty() || self.prng.unit() < OTHER_PEER_SHARE {
             asked = members.keys().copied().collect();
         }
-        let turn = self.draws.number() as usize;
+        let turn = self.prng.number() as usize;
         let Some(to) = asked.get(turn % asked.len().max(1)).copied() else { return Vec::new() };
         let mut all: Vec<Member> = members.keys().copied().chain([self.own]).collect();
         let first = turn % all.len();
         all.rotate_left(first);
-        let known: Vec<Known> = all.into_iter().take(DIGEST_MAX).map(|m| self.held.known(now, m)).collect();
+        let known: Vec<Known> = all.into_iter().take(DIGEST_MAX).map(|m| self.store.known(now, m)).collect();
         vec![self.send(to, Message::encode_digest(true, &known))]
     }
 
     /// What this member measured on the links on which it receives. Some are told at once what has changed; the others ask for it, and those who did not get it.
-    pub(crate) fn handle_claims(&mut self, now: Instant, claims: Vec<(Member, Claim)>) -> Vec<FromGossip> {
-        let said = self.teller.claims(now, claims);
-        let is_link = |(said, _): &(Said, Vec<u8>)| matches!(said.what, What::Link { .. });
-        let links: Vec<(Said, Vec<u8>)> = self.say(now, said).into_iter().filter(is_link).collect();
+    pub(crate) fn handle_own_links(
+        &mut self,
+        now: Instant,
+        advertisements: Vec<(Member, LinkAdvertisement)>,
+    ) -> Vec<FromGossip> {
+        let said = self.originator.advertisements(now, advertisements);
+        let is_link = |(said, _): &(SignedRecord, Vec<u8>)| matches!(said.what, RecordBody::Link { .. });
+        let links: Vec<(SignedRecord, Vec<u8>)> = self.say(now, said).into_iter().filter(is_link).collect();
         let limit = self.limit();
         if links.is_empty() || self.spent.room(now, limit) < FOR_ANSWERS * limit.most {
             return Vec::new();
         }
         let mut told = self.heard_lately(now);
-        let turn = self.draws.number() as usize % told.len().max(1);
+        let turn = self.prng.number() as usize % told.len().max(1);
         told.rotate_left(turn);
-        told.truncate(TOLD);
+        told.truncate(PUSH_FANOUT);
         let messages = Message::encode_words(links.iter().map(|(_, bytes)| &bytes[..]));
         let all = told.into_iter().flat_map(|to| messages.iter().map(move |m| (to, m.clone())));
         all.map(|(to, bytes)| self.send(to, bytes)).collect()
     }
 
     fn heard_lately(&self, now: Instant) -> Vec<Member> {
-        let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < LATELY);
+        let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < RECENT_PEER);
         self.others.iter().filter(|(_, o)| was_heard(o)).map(|(m, _)| *m).collect()
     }
 
     /// Certificates that this member knows.
-    pub(crate) fn handle_introductions(&mut self, now: Instant, all: Vec<(Member, String, Option<SocketAddr>)>) {
-        let said = self.teller.introductions(now, all);
+    pub(crate) fn handle_known_certificates(&mut self, now: Instant, all: Vec<(Member, String, Option<SocketAddr>)>) {
+        let said = self.originator.certificates_known(now, all);
         self.say(now, said);
     }
 
     /// Gives what is said with its signature.
-    fn say(&mut self, now: Instant, all: Vec<Said>) -> Vec<(Said, Vec<u8>)> {
+    fn say(&mut self, now: Instant, all: Vec<SignedRecord>) -> Vec<(SignedRecord, Vec<u8>)> {
         let signed = all.into_iter().map(|said| {
-            let bytes = said::sign(&said, &self.settings.identity);
-            self.held.confirm(now, &said);
-            self.held.keep(now, &said, &bytes, self.most_words());
+            let bytes = signed_record::sign(&said, &self.settings.identity);
+            self.store.confirm(now, &said);
+            self.store.keep(now, &said, &bytes, self.most_words());
             (said, bytes)
         });
         signed.collect()
@@ -323,12 +327,13 @@ impl Gossip {
         if of == self.own { Some(own) } else { self.settings.members.one(of).map(|m| m.key) }
     }
 
-    fn is_news(&self, said: &Said) -> bool {
+    fn is_news(&self, said: &SignedRecord) -> bool {
         // Each part makes others look at all words of its speaker: nobody has need of more parts than words.
-        if matches!(said.what, What::Alive { part, .. } if part as usize >= self.most_words().div_ceil(teller::PART)) {
+        if matches!(said.what, RecordBody::Alive { part, .. } if part as usize >= self.most_words().div_ceil(originator::PART))
+        {
             return false;
         }
-        if Member(said.by) == self.own { self.teller.is_ahead(said) } else { self.held.is_news(said) }
+        if Member(said.by) == self.own { self.originator.is_ahead(said) } else { self.store.is_news(said) }
     }
 
     /// Of each member: on a link with each other one, and a certificate of each, and that these hold; and as many again of those that only others know yet.
@@ -338,7 +343,7 @@ impl Gossip {
 
     /// How many words of all members are held.
     #[cfg(test)]
-    pub(crate) fn words(&self) -> usize {
-        self.held.len()
+    pub(crate) fn records(&self) -> usize {
+        self.store.len()
     }
 }

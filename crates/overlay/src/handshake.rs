@@ -17,13 +17,13 @@ const VERSION: u8 = 1;
 const TIME: u64 = (1 << 48) - 1;
 
 /// A handshake that we began.
-pub(crate) struct Call {
+pub(crate) struct PendingInitiation {
     state: HandshakeState,
     offered: Cipher,
 }
 
 /// What an initiation showed, before it is answered.
-pub(crate) struct Caller {
+pub(crate) struct ReceivedInitiation {
     state: HandshakeState,
     /// The caller's static key, in Montgomery form.
     pub(crate) exchange: [u8; 32],
@@ -47,26 +47,26 @@ impl Own<'_> {
     }
 }
 
-/// Begins a handshake with the owner of `peer`. `local`: number of the session here; `called`: as [`Caller::called`]; `offered`: the cipher that is fast here.
+/// Begins a handshake with the owner of `peer`. `local`: number of the session here; `called`: as [`ReceivedInitiation::called`]; `offered`: the cipher that is fast here.
 pub(crate) fn call(
     own: Own<'_>,
     peer: &PublicKey,
     local: u32,
     called: u64,
     offered: Cipher,
-) -> Option<(Call, Initiation)> {
+) -> Option<(PendingInitiation, Initiation)> {
     let (private, remote, secret) = (own.identity.exchange(), peer.exchange(), own.secret);
     let builder = own.builder()?;
     let builder = builder.local_private_key(&private).ok()?.remote_public_key(&remote).ok()?.psk(2, secret).ok()?;
     let mut state = builder.build_initiator().ok()?;
     let mut noise = [0; 104];
     let n = state.write_message(&payload(offered, called), &mut noise).ok()?;
-    (n == noise.len()).then_some((Call { state, offered }, Initiation { sender: local, noise }))
+    (n == noise.len()).then_some((PendingInitiation { state, offered }, Initiation { sender: local, noise }))
 }
 
 /// Reads an initiation: two Diffie-Hellman operations. `None`: not made for us. Whether the caller has the network's secret shows later: it
 /// enters with the second message, and without it no frame of the caller is authentic.
-pub(crate) fn hear(own: Own<'_>, initiation: &Initiation) -> Option<Caller> {
+pub(crate) fn hear(own: Own<'_>, initiation: &Initiation) -> Option<ReceivedInitiation> {
     let (private, secret) = (own.identity.exchange(), own.secret);
     let builder = own.builder()?;
     let mut state = builder.local_private_key(&private).ok()?.psk(2, secret).ok()?.build_responder().ok()?;
@@ -75,10 +75,10 @@ pub(crate) fn hear(own: Own<'_>, initiation: &Initiation) -> Option<Caller> {
     let exchange = state.get_remote_static()?.try_into().ok()?;
     let offered = understood(&said[..n])?;
     let called = u64::from_be_bytes(said) & TIME;
-    Some(Caller { state, exchange, called, offered, remote: initiation.sender })
+    Some(ReceivedInitiation { state, exchange, called, offered, remote: initiation.sender })
 }
 
-impl Caller {
+impl ReceivedInitiation {
     /// Answers; `local`: number of the session here; `preferred`: the cipher that is fast here. Gives the response, the caller's number, and the keys.
     pub(crate) fn answer(mut self, local: u32, preferred: Cipher) -> Option<(Response, u32, Keys)> {
         // One without instructions for AES would be five times as slow with it; one with them loses a factor of five without.
@@ -92,7 +92,7 @@ impl Caller {
     }
 }
 
-impl Call {
+impl PendingInitiation {
     /// Reads the answer; gives the other end's number of the session and the keys. A wrong answer leaves the call as it was.
     pub(crate) fn answered(&mut self, response: &Response) -> Option<(u32, Keys)> {
         let mut said = [0; PAYLOAD];
@@ -166,10 +166,10 @@ mod tests {
             assert_eq!(keys.each_ref().map(|k| k.cipher), [wanted; 2], "{caller:?} {called:?}");
             let ends = keys.each_ref().map(|k| Session::new(Member(1), 1, 1, Instant::ZERO, true, k).unwrap());
             for (from, to) in [(0, 1), (1, 0)] {
-                let number = Number { queue: 3, lane: 5, sequence: 0x0102_0304 };
+                let number = Number { queue: 3, space: 5, sequence: 0x0102_0304 };
                 let mut frame = [&[9; SEALED_BYTES][..], b"contents", &[0; TAG_BYTES]].concat();
                 ends[from].seal(number, &mut frame).unwrap();
-                // By the protocol's own words: two zeros, queue, lane and sequence.
+                // By the protocol's own words: two zeros, queue, packet number space and sequence.
                 let nonce = [0, 0, 3, 5, 0, 0, 0, 0, 1, 2, 3, 4];
                 let by = |algorithm| opens(algorithm, &keys[from].send, nonce, &frame);
                 let of_both = [by(&AES_256_GCM), by(&CHACHA20_POLY1305)];

@@ -1,6 +1,6 @@
 //! What a browser and a monitoring system see: a page, the status as JSON, and metrics in Prometheus' text format (version 0.0.4).
 
-mod visitors;
+mod connections;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::status::Question;
-use crate::{OverlayError, node::Asker};
-use visitors::Bounded;
+use crate::{OverlayError, node::ControlClient};
+use connections::Bounded;
 
 /// Connections at once: a few browsers with six each, and who monitors.
 const MOST_VISITORS: usize = 64;
@@ -43,7 +43,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, OverlayErro
 }
 
 /// Serves until the runtime ends. `names`: those by which who asks may call this host, beside its addresses and `localhost`.
-pub(crate) async fn serve(listener: TcpListener, names: Vec<String>, asker: Asker) {
+pub(crate) async fn serve(listener: TcpListener, names: Vec<String>, asker: ControlClient) {
     let status = Answers::new(Question::Status, asker.clone(), Some);
     let measured = Answers::new(Question::Status, asker.clone(), measured);
     let events = Answers::new(Question::Events, asker, Some);
@@ -108,7 +108,7 @@ const BUSY: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "the member i
 /// The answers to one question.
 struct Answers {
     question: Question,
-    asker: Asker,
+    asker: ControlClient,
     /// What is made of the JSON.
     shown: fn(String) -> Option<String>,
     /// The last one, and when it was given.
@@ -116,7 +116,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn new(question: Question, asker: Asker, shown: fn(String) -> Option<String>) -> Arc<Self> {
+    fn new(question: Question, asker: ControlClient, shown: fn(String) -> Option<String>) -> Arc<Self> {
         Arc::new(Self { question, asker, shown, last: Mutex::default() })
     }
 
@@ -281,8 +281,8 @@ pub(crate) fn metrics(status: &Value) -> String {
     let _ =
         writeln!(out, "# HELP longhaul_overlay_throughput_bps {help}\n# TYPE longhaul_overlay_throughput_bps gauge");
     for member in members() {
-        let ways = member.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let each = ways.filter_map(|w| w.get("throughput_bps").and_then(Value::as_u64));
+        let paths = member.get("routes").and_then(Value::as_array).into_iter().flatten();
+        let each = paths.filter_map(|w| w.get("throughput_bps").and_then(Value::as_u64));
         let carried = each.fold(0, u64::saturating_add);
         let _ = writeln!(out, "longhaul_overlay_throughput_bps{{member=\"{}\"}} {carried}", name(member));
     }

@@ -14,12 +14,12 @@ use units::Instant;
 use wire::overlay::Envelope;
 
 use crate::batch::Batch;
+use crate::core::micros;
 use crate::counters::{Counters, add, bump};
-use crate::mesh::micros;
+use crate::decapsulate::{Arrival, Decapsulator, Event, Verdict, place};
+use crate::encapsulate::{address, outer, relay_queue};
 use crate::offload::Switches;
-use crate::places::Place;
-use crate::receive::{Arrival, Event, Opener, Taken, place};
-use crate::seal::{address, outer, relay_queue};
+use crate::permits::Permit;
 use crate::table::{Published, Reader, Table};
 
 /// What the device says of a malformed packet (linux/errno-base.h).
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const ASK_DROPS: Duration = Duration::from_millis(100);
 
 /// Tells the controlling thread, without waiting for it; says whether there was room.
-pub(crate) type Tell = Box<dyn Fn(Event, Place) -> bool + Send>;
+pub(crate) type Tell = Box<dyn Fn(Event, Permit) -> bool + Send>;
 
 /// What one thread needs to take datagrams.
 pub(crate) struct Inbound {
@@ -42,7 +42,7 @@ pub(crate) struct Inbound {
     tell: Tell,
     /// To the threads that send: flows of theirs that the receiver has ended.
     resets: Vec<SyncSender<Flow>>,
-    opener: Opener,
+    decapsulator: Decapsulator,
     reader: Reader,
     onward: Batch,
     clocks: Clocks,
@@ -57,11 +57,11 @@ impl Inbound {
         published: &Arc<Published>,
         counters: Arc<Counters>,
         (tell, resets): (Tell, Vec<SyncSender<Flow>>),
-        opener: Opener,
+        decapsulator: Decapsulator,
     ) -> Self {
         let reader = Reader::new(published);
         let (onward, clocks, dropped, asked) = (Batch::onward(), Clocks::new(), 0, Instant::ZERO);
-        Self { queue, socket, device, counters, tell, resets, opener, reader, onward, clocks, dropped, asked }
+        Self { queue, socket, device, counters, tell, resets, decapsulator, reader, onward, clocks, dropped, asked }
     }
 
     /// Until `ends` says so.
@@ -87,7 +87,7 @@ impl Inbound {
                 let Some(datagram) = room.get_mut(at.clone()) else { continue };
                 let taken = self.open(&table, datagram, arrival);
                 packets.extend(place(taken, &at));
-                if let Taken::Onward(envelope) = taken {
+                if let Verdict::Forward(envelope) = taken {
                     self.pass_on(&table, envelope, datagram, arrival);
                 }
             }
@@ -111,7 +111,7 @@ impl Inbound {
         self.dropped = dropped;
     }
 
-    fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Taken {
+    fn open(&mut self, table: &Table, datagram: &mut [u8], arrival: Arrival) -> Verdict {
         let counters = &self.counters;
         let mut tell = |event, place| {
             let has_room = (self.tell)(event, place);
@@ -120,7 +120,7 @@ impl Inbound {
             }
             has_room
         };
-        self.opener.take(table, datagram, arrival, counters, &mut tell)
+        self.decapsulator.take(table, datagram, arrival, counters, &mut tell)
     }
 
     /// Sends an envelope to its next hop, in the traffic class in which it came: a congestion mark (ECN) stays on it.

@@ -18,7 +18,7 @@ const CHANGED: f64 = 15.0;
 const IN_DOUBT: f64 = 3.0;
 /// Frames after a change from which on its share is known well enough: 0.05 within 0.025.
 const SETTLED: f64 = 300.0;
-/// Frames of the shortest [`Stretch`] that is held against what was before, and by how much each further one is longer: up to 8800. What was lost before a change
+/// Frames of the shortest [`SampleWindow`] that is held against what was before, and by how much each further one is longer: up to 8800. What was lost before a change
 /// and is counted as since then is wrong for as long as that is remembered.
 const SHORTEST: f64 = 20.0;
 const LONGER: f64 = 1.5;
@@ -26,12 +26,12 @@ const STRETCHES: usize = 16;
 
 /// Counts that lose half their weight in each half-life.
 #[derive(Debug, Clone, Copy, Default)]
-struct Fading {
+struct DecayingCounts {
     frames: f64,
     lost: f64,
 }
 
-impl Fading {
+impl DecayingCounts {
     fn fade(&mut self, factor: f64) {
         self.frames *= factor;
         self.lost *= factor;
@@ -74,13 +74,13 @@ impl Fading {
 
 /// The latest frames, as many as its length and up to twice that.
 #[derive(Debug, Clone, Copy, Default)]
-struct Stretch {
-    before: Fading,
-    now: Fading,
+struct SampleWindow {
+    before: DecayingCounts,
+    now: DecayingCounts,
 }
 
-impl Stretch {
-    fn of(length: f64, counts: Fading) -> Self {
+impl SampleWindow {
+    fn of(length: f64, counts: DecayingCounts) -> Self {
         let mut stretch = Self::default();
         stretch.add(length, counts);
         stretch
@@ -91,21 +91,21 @@ impl Stretch {
         self.now.fade(factor);
     }
 
-    fn add(&mut self, length: f64, counts: Fading) {
+    fn add(&mut self, length: f64, counts: DecayingCounts) {
         self.now.add(counts);
         if self.now.frames >= length {
             self.before = std::mem::take(&mut self.now);
         }
     }
 
-    fn counts(&self) -> Fading {
+    fn counts(&self) -> DecayingCounts {
         let mut counts = self.before;
         counts.add(self.now);
         counts
     }
 
     /// All of it, and the later part of it.
-    fn parts(&self) -> [Fading; 2] {
+    fn parts(&self) -> [DecayingCounts; 2] {
         [self.counts(), self.now]
     }
 }
@@ -137,9 +137,9 @@ pub(crate) struct LossEstimate {
 /// detection in quality control and dynamical systems*, 1995). So a change is found as soon as the frames since then tell, be they many a second or few.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loss {
-    known: Fading,
-    stretches: [Stretch; STRETCHES],
-    latest: Fading,
+    known: DecayingCounts,
+    stretches: [SampleWindow; STRETCHES],
+    latest: DecayingCounts,
     at: Option<Instant>,
     /// What speaks for a change since some time, in the terms of [`CHANGED`].
     told: f64,
@@ -166,7 +166,7 @@ impl Loss {
     pub(crate) fn note(&mut self, now: Instant, frames: u64, lost: u64) -> Option<Change> {
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
         self.at = Some(now);
-        let counts = Fading { frames: frames as f64, lost: lost as f64 };
+        let counts = DecayingCounts { frames: frames as f64, lost: lost as f64 };
         self.latest.fade((-passed / QUICK).exp2());
         self.latest.add(counts);
         self.counted += counts.frames;
@@ -185,12 +185,15 @@ impl Loss {
     }
 
     /// What was counted since the share changed, and before; `None`: too little speaks for a change.
-    fn change(&mut self) -> Option<(Fading, Fading)> {
-        let splits = self.stretches.iter().flat_map(Stretch::parts).map(|since| (since, self.known.without(since)));
-        let may_tell = |(since, before): &(Fading, Fading)| since.frames >= SHORTEST && before.frames >= since.frames;
+    fn change(&mut self) -> Option<(DecayingCounts, DecayingCounts)> {
+        let splits =
+            self.stretches.iter().flat_map(SampleWindow::parts).map(|since| (since, self.known.without(since)));
+        let may_tell = |(since, before): &(DecayingCounts, DecayingCounts)| {
+            since.frames >= SHORTEST && before.frames >= since.frames
+        };
         // So many stretches of this length are in what is known, each of which might differ: a fast link has more of them in the same time.
-        let chance = |(since, before): &(Fading, Fading)| 2.0 * (before.frames / since.frames).ln();
-        let told = |split: (Fading, Fading)| (split.0.differs(split.1) - chance(&split), split);
+        let chance = |(since, before): &(DecayingCounts, DecayingCounts)| 2.0 * (before.frames / since.frames).ln();
+        let told = |split: (DecayingCounts, DecayingCounts)| (split.0.differs(split.1) - chance(&split), split);
         let most = splits.filter(may_tell).map(told).max_by(|a, b| a.0.total_cmp(&b.0));
         self.told = most.map_or(0.0, |(told, _)| told);
         most.filter(|(told, _)| *told > CHANGED).map(|(_, split)| split)
@@ -201,11 +204,11 @@ impl Loss {
         self.told > IN_DOUBT || self.counted < SETTLED
     }
 
-    fn begin_with(&mut self, since: Fading) {
+    fn begin_with(&mut self, since: DecayingCounts) {
         self.known = since;
         for (stretch, length) in self.stretches.iter_mut().zip(lengths()) {
             if stretch.counts().frames > since.frames {
-                *stretch = Stretch::of(length, since);
+                *stretch = SampleWindow::of(length, since);
             }
         }
     }
@@ -241,19 +244,19 @@ mod tests {
     const TICK: Duration = Duration::from_millis(100);
 
     /// How many of these frames are lost.
-    fn lost(draws: &mut ChaCha8Rng, of: u64, share: f64) -> u64 {
-        (0..of).filter(|_| f64::from(draws.next_u32()) < share * f64::from(u32::MAX)).count() as u64
+    fn lost(prng: &mut ChaCha8Rng, of: u64, share: f64) -> u64 {
+        (0..of).filter(|_| f64::from(prng.next_u32()) < share * f64::from(u32::MAX)).count() as u64
     }
 
     /// Seconds until the estimate is nearer to the new share than to the old one, and until its interval leaves the old one out as widely as route control wants
     /// it (two times as wide).
     fn seconds_to_notice(seed: u64, frames: u64, from: f64, to: f64) -> [f64; 2] {
-        let (mut loss, mut draws, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
+        let (mut loss, mut prng, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
         let mut told = [f64::INFINITY; 2];
         for tick in 0..1200 {
             now = now + TICK;
             let share = if tick < 600 { from } else { to };
-            loss.note(now, frames, lost(&mut draws, frames, share));
+            loss.note(now, frames, lost(&mut prng, frames, share));
             let e = loss.estimate();
             let (nearer, width) = ((e.share - to).abs() < (e.share - from).abs(), e.high - e.low);
             let sure = nearer && (e.share - from).abs() > width;
@@ -297,12 +300,12 @@ mod tests {
     fn chance_is_seldom_taken_for_a_change_however_many_frames_there_are() {
         for (frames, share) in [(4, 0.05), (5, 0.15), (30, 0.05), (80, 0.002), (80, 0.01), (80, 0.15), (1000, 0.0001)] {
             let of_seed = |seed| {
-                let (mut loss, mut draws, mut now) =
+                let (mut loss, mut prng, mut now) =
                     (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
                 // An hour and more.
                 let looks = (0..40_000).filter(|_| {
                     now = now + TICK;
-                    loss.note(now, frames, lost(&mut draws, frames, share)).is_some()
+                    loss.note(now, frames, lost(&mut prng, frames, share)).is_some()
                 });
                 looks.count()
             };
@@ -315,12 +318,11 @@ mod tests {
     #[test]
     fn a_steady_loss_stays_what_it_is() {
         for (frames, share) in [(5, 0.1), (30, 0.05), (1000, 0.001)] {
-            let (mut loss, mut draws, mut now) =
-                (Loss::default(), ChaCha8Rng::seed_from_u64(3), Instant::from_nanos(0));
+            let (mut loss, mut prng, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(3), Instant::from_nanos(0));
             let (mut inside, mut looks) = (0, 0);
             for tick in 0..6000 {
                 now = now + TICK;
-                loss.note(now, frames, lost(&mut draws, frames, share));
+                loss.note(now, frames, lost(&mut prng, frames, share));
                 if tick > 300 {
                     let e = loss.estimate();
                     looks += 1;

@@ -1,9 +1,9 @@
 //! A running member: device, socket, threads, and the loop that feeds what decides.
 
+mod control_socket;
 mod events;
 mod files;
 mod host;
-mod questions;
 mod resolver;
 mod threads;
 
@@ -19,26 +19,26 @@ use kernel::{Datagrams, KernelError, Tun};
 use serde_json::{Value, json};
 use units::{Bytes, Instant};
 
+use crate::core::{Core, FLOWS_INTERVAL, Output, Start};
 use crate::counters::Counters;
+use crate::decapsulate::{Decapsulator, Event as FromNetwork};
 use crate::gauges::Queues;
-use crate::guard::MacKeys;
+use crate::handshake_limiter::MacKeys;
 use crate::host_routes::HostRoutes;
 use crate::inbound::{Device, Inbound};
-use crate::mesh::{FLOWS_INTERVAL, Mesh, Output, Start};
 use crate::offload::Switches;
 use crate::outbound::Outbound;
-use crate::places::Place;
-use crate::receive::{Event as FromNetwork, Opener};
+use crate::permits::Permit;
 use crate::session::Cipher;
 use crate::settings::Settings;
 use crate::status::{Counted, Question, Status};
 use crate::table::Published;
-use crate::{OverlayError, batch, device, http, offload, record};
+use crate::{OverlayError, batch, decision_log, device, http, offload};
+pub(crate) use control_socket::ControlClient;
+use control_socket::Reply;
+pub use control_socket::ask;
+use control_socket::listen;
 use files::Files;
-pub(crate) use questions::Asker;
-use questions::Reply;
-pub use questions::ask;
-use questions::listen;
 use resolver::{Asked, Found};
 use threads::Threads;
 
@@ -60,7 +60,7 @@ const LONGEST_START: u64 = 64;
 
 /// What reaches the controlling thread.
 enum Input {
-    Network(FromNetwork, Place),
+    Network(FromNetwork, Permit),
     Question(Question, Reply),
     Reload(Box<Settings>, Vec<Found>, Reply),
     Found(Found),
@@ -71,7 +71,7 @@ enum Input {
 /// A member that runs.
 pub struct Node {
     settings: Arc<Settings>,
-    mesh: Mesh,
+    core: Core,
     status: Status,
     published: Arc<Published>,
     socket: Arc<Datagrams>,
@@ -91,10 +91,10 @@ impl Node {
     /// # Errors
     /// It does: says which of the settings is to name something else.
     pub fn check(settings: &Settings) -> Result<(), OverlayError> {
-        let checked = questions::check(&settings.control)
+        let checked = control_socket::check(&settings.control)
             .and_then(|()| device::check(&settings.device))
             .and_then(|()| settings.events.as_deref().map_or(Ok(()), events::check))
-            .and_then(|()| settings.record.as_deref().map_or(Ok(()), record::check));
+            .and_then(|()| settings.record.as_deref().map_or(Ok(()), decision_log::check));
         checked.map_err(|what| OverlayError::Settings { path: settings.path.clone(), what })
     }
 
@@ -104,7 +104,7 @@ impl Node {
     /// The device, its addresses or the socket cannot be had: says which, and what it takes.
     pub fn start(mut settings: Settings) -> Result<Self, OverlayError> {
         Self::check(&settings)?;
-        questions::none_runs(&settings)?;
+        control_socket::none_runs(&settings)?;
         if kernel::is_open_to_others(&settings.path).unwrap_or(false) {
             let file = settings.path.display();
             tracing::warn!(
@@ -128,9 +128,9 @@ impl Node {
         let control = Arc::<Counters>::default();
         let start = start(&settings)?;
         let wrong = || OverlayError::Refused("the route control does not take these settings".to_owned());
-        let mut mesh = Mesh::new(Arc::clone(&settings), Arc::clone(&control), start, now).ok_or_else(wrong)?;
+        let mut core = Core::new(Arc::clone(&settings), Arc::clone(&control), start, now).ok_or_else(wrong)?;
         for Found { asked: Asked { member, name }, addresses } in found {
-            mesh.handle_addresses(now, (member, &name), addresses);
+            core.handle_addresses(now, (member, &name), addresses);
         }
         let offload = settings.offload;
         let switches = (offload.udp_gso, offload.udp_gro);
@@ -145,16 +145,17 @@ impl Node {
         let (sender, inputs) = sync_channel(EVENTS);
 
         let mut threads = Threads::default();
-        let opener = Opener::new(MacKeys::of(&settings.identity.public()), mesh.open_calls(), settings.relay_rate);
-        let counted = start_queues((&settings, control), &ends, &published, (&sender, &opener), &mut threads)?;
+        let decapsulator =
+            Decapsulator::new(MacKeys::of(&settings.identity.public()), core.pending_handshakes(), settings.relay_rate);
+        let counted = start_queues((&settings, control), &ends, &published, (&sender, &decapsulator), &mut threads)?;
         start_page(&settings, &sender, &mut threads)?;
         let resolver = resolver::start(&settings, sender.clone())?;
         host::watch(changes, sender.clone(), &mut threads)?;
         listen(&settings, sender, &mut threads)?;
-        let files = Files::start(&settings, &mesh.record_begin(), &counted.control)?;
+        let files = Files::start(&settings, &core.record_begin(), &counted.control)?;
         let status = Status::new(Arc::clone(&settings), counted, now);
         let mut node = Self {
-            mesh,
+            core,
             status,
             published,
             socket,
@@ -178,7 +179,7 @@ impl Node {
     pub fn run(mut self, asked: impl Fn() -> bool) -> Result<(), OverlayError> {
         while !asked() && !self.threads.ending.is_due() {
             let now = kernel::now();
-            let wait = self.mesh.poll_timeout().saturating_since(now).min(PATIENCE);
+            let wait = self.core.poll_timeout().saturating_since(now).min(PATIENCE);
             let input = self.inputs.recv_timeout(wait);
             kernel::note_sleep();
             self.read_wall_clock();
@@ -193,11 +194,11 @@ impl Node {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.turn();
-            if self.mesh.is_flooded(kernel::now()) {
+            if self.core.is_flooded(kernel::now()) {
                 kernel::sleep_for(FLOODED);
             }
         }
-        self.mesh.say_goodbye(kernel::now());
+        self.core.announce_departure(kernel::now());
         self.turn();
         self.threads.ending.begin();
         let _ = std::fs::remove_file(&self.settings.control);
@@ -208,23 +209,23 @@ impl Node {
 
     fn read_wall_clock(&mut self) {
         let (seconds, nanos) = kernel::utc_seconds();
-        self.mesh.handle_wall_clock(kernel::now(), Duration::new(seconds, nanos));
+        self.core.handle_wall_clock(kernel::now(), Duration::new(seconds, nanos));
     }
 
     fn handle(&mut self, input: Input) {
         let now = kernel::now();
         match input {
             Input::Network(event, place) => {
-                self.mesh.handle_network(now, event);
+                self.core.handle_network(now, event);
                 drop(place);
             }
             Input::Found(Found { asked: Asked { member, name }, addresses }) => {
-                self.mesh.handle_addresses(now, (member, &name), addresses);
+                self.core.handle_addresses(now, (member, &name), addresses);
             }
             Input::HostChanged => drop(self.look_at_host(now)),
             Input::Reload(settings, found, reply) => reply(self.reload(now, &settings, found).to_string()),
             Input::Question(question, reply) => {
-                reply(self.status.answer(&question, &self.mesh, now).to_string());
+                reply(self.status.answer(&question, &self.core, now).to_string());
                 if matches!(question, Question::Down) {
                     self.threads.ending.begin();
                 }
@@ -236,34 +237,34 @@ impl Node {
     fn reload(&mut self, now: Instant, settings: &Settings, found: Vec<Found>) -> Value {
         // Before the others change: what is added for them was not removed by anybody.
         let restored = self.look_at_host(now);
-        match self.mesh.reload(now, settings) {
+        match self.core.reload(now, settings) {
             Ok(reloaded) => {
                 for Found { asked: Asked { member, name }, addresses } in found {
-                    self.mesh.handle_addresses(now, (member, &name), addresses);
+                    self.core.handle_addresses(now, (member, &name), addresses);
                 }
                 let answer = host::with_restored(json!(reloaded), &restored);
                 tracing::info!("the settings were read again: {answer}");
                 answer
             }
-            Err(why) => questions::not_taken(&why),
+            Err(why) => control_socket::not_taken(&why),
         }
     }
 
     /// Lets time pass, and does what the mesh wants.
     fn turn(&mut self) {
         let now = kernel::now();
-        self.mesh.handle_timeout(now);
+        self.core.handle_timeout(now);
         if self.status.has_oversize() {
-            self.mesh.handle_oversize(now);
+            self.core.handle_oversize(now);
         }
         if now >= self.flows_at {
             self.flows_at = now + FLOWS_INTERVAL;
-            self.mesh.handle_flows(now, &self.status.elephants());
+            self.core.handle_flows(now, &self.status.elephants());
         }
-        if let Some(table) = self.mesh.table() {
+        if let Some(table) = self.core.table() {
             self.published.publish(table);
         }
-        while let Some(output) = self.mesh.poll_output() {
+        while let Some(output) = self.core.poll_output() {
             match output {
                 Output::Send { to, datagram } => {
                     self.status.count_sent(self.socket.send(to, &datagram, datagram.len(), 0))
@@ -271,7 +272,7 @@ impl Node {
                 Output::LookUp { member, name } => {
                     if self.resolver.try_send(Asked { member, name: name.clone() }).is_err() {
                         let busy = Err("too many names are being looked up".to_owned());
-                        self.mesh.handle_addresses(now, (member, &name), busy);
+                        self.core.handle_addresses(now, (member, &name), busy);
                     }
                 }
                 Output::Trial { to, datagrams, each } => {
@@ -294,15 +295,15 @@ impl Node {
         }
     }
 
-    fn tell(&mut self, event: &crate::mesh::Event) {
-        if let crate::mesh::Event::Stalled { for_s } = event {
+    fn tell(&mut self, event: &crate::core::Event) {
+        if let crate::core::Event::Stalled { for_s } = event {
             tracing::warn!("this member did nothing for {for_s:.2} s: its host is too busy, or stood still");
             self.status.count_stall();
         }
-        if let crate::mesh::Event::ClockSet { by_s } = event {
+        if let crate::core::Event::ClockSet { by_s } = event {
             tracing::warn!("the clock of this host was set by {by_s} s: all certificates are looked at again");
         }
-        if matches!(event, crate::mesh::Event::DuplicateIdentity) {
+        if matches!(event, crate::core::Event::DuplicateIdentity) {
             tracing::warn!(
                 "another host runs with the key of this member: each takes the other's packets; `overlay init` makes it one of its own"
             );
@@ -368,7 +369,7 @@ fn start_queues(
     (settings, control): (&Settings, Arc<Counters>),
     ends: &Ends,
     published: &Arc<Published>,
-    (inputs, opener): (&SyncSender<Input>, &Opener),
+    (inputs, decapsulator): (&SyncSender<Input>, &Decapsulator),
     threads: &mut Threads,
 ) -> Result<Counted, OverlayError> {
     let switches = Switches::new(settings.offload, ends.sockets.clone());
@@ -382,7 +383,7 @@ fn start_queues(
         let end = (queue, Arc::clone(socket), device);
         let inputs = inputs.clone();
         let tell = Box::new(move |event, place| inputs.try_send(Input::Network(event, place)).is_ok());
-        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), (tell, to.clone()), opener.clone());
+        let inbound = Inbound::new(end, published, Arc::clone(&counts_in), (tell, to.clone()), decapsulator.clone());
         let end = (Queues { own: queue, all: counted.gauges.clone() }, Arc::clone(socket), Arc::clone(tun));
         let outbound = Outbound::new(end, published, Arc::clone(&counts_out), resets, secret);
         counted.queues.extend([counts_in, counts_out]);
@@ -404,7 +405,7 @@ fn start_page(settings: &Settings, inputs: &SyncSender<Input>, threads: &mut Thr
         .build()
         .map_err(OverlayError::io("starting the status page"))?;
     let page = runtime.block_on(http::bind(address))?;
-    let (asker, names) = (Asker(inputs.clone()), settings.status_names.clone());
+    let (asker, names) = (ControlClient(inputs.clone()), settings.status_names.clone());
     let ending = Arc::clone(&threads.ending);
     threads.start("overlay-page", "serving the status page".to_owned(), move || {
         runtime.block_on(async {

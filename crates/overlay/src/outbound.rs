@@ -18,11 +18,11 @@ use wire::overlay::Content;
 
 use crate::batch::Batch;
 use crate::bucket::{Bucket, Limit};
+use crate::core::micros;
 use crate::counters::{Counters, add, bump};
+use crate::encapsulate::{FrameSealer, head, tail};
 use crate::gauges::Queues;
-use crate::mesh::micros;
 use crate::placement::Placement;
-use crate::seal::{Line, head, tail};
 use crate::table::{Published, Reader, Route, Table};
 
 /// How long to wait for packets before looking whether all shall end.
@@ -191,7 +191,7 @@ impl Outbound {
     /// Sends packets larger than the route's MTU that are not TCP segments: in fragments, where the packet allows that.
     fn send_fragments(
         &mut self,
-        (line, most): (&Line<'_>, usize),
+        (line, most): (&FrameSealer<'_>, usize),
         packet: &Packet<&[u8]>,
         class: u8,
         traffic_class: u8,
@@ -240,7 +240,7 @@ impl Outbound {
     /// Seals one packet into the batch.
     fn seal(
         &mut self,
-        line: &Line<'_>,
+        line: &FrameSealer<'_>,
         parts: [&[u8]; 2],
         (checksum, class): (Checksum, u8),
         traffic_class: u8,

@@ -19,7 +19,7 @@ const COUNT_INTERVAL: Duration = Duration::from_millis(300);
 const REBALANCE_MARGIN: f64 = 0.5;
 
 /// A path in the table: index of the peer, and of its path.
-pub(crate) type Place = (usize, usize);
+pub(crate) type Permit = (usize, usize);
 
 /// The flows of one queue and their paths.
 pub(crate) struct Placement {
@@ -27,7 +27,7 @@ pub(crate) struct Placement {
     /// Routing entry of each path in the flow table.
     routes: BTreeMap<Path, RouteId>,
     /// Place of each routing entry in the present table, by its index.
-    places: Vec<Option<Place>>,
+    permits: Vec<Option<Permit>>,
     /// Owner of each subnet, longest prefix first.
     owners: Vec<(IpNet, Member)>,
     secret: [u64; 2],
@@ -48,7 +48,7 @@ impl Placement {
         Self {
             flows: flows::Table::new(flows::Settings::default()),
             routes: BTreeMap::new(),
-            places: Vec::new(),
+            permits: Vec::new(),
             owners: Vec::new(),
             secret,
             queues,
@@ -65,7 +65,7 @@ impl Placement {
     /// Makes the flow table point to the paths of a new table. Flows of a path that is gone take the best path to their
     /// destination.
     pub(crate) fn take_table(&mut self, table: &Table) {
-        let mut present: BTreeMap<Path, Place> = BTreeMap::new();
+        let mut present: BTreeMap<Path, Permit> = BTreeMap::new();
         for (peer, p) in table.peers.iter().enumerate() {
             present.extend(p.routes.iter().enumerate().map(|(route, w)| (w.path, (peer, route))));
         }
@@ -86,9 +86,9 @@ impl Placement {
         self.routes.retain(|path, _| present.contains_key(path));
         self.take_owners(table.owners());
         let end = self.routes.values().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.places = vec![None; end];
+        self.permits = vec![None; end];
         for (path, id) in &self.routes {
-            if let Some(place) = self.places.get_mut(id.index()) {
+            if let Some(place) = self.permits.get_mut(id.index()) {
                 *place = present.get(path).copied();
             }
         }
@@ -117,7 +117,7 @@ impl Placement {
         flow: &Flow,
         (bytes, is_last): (usize, bool),
         counters: &Counters,
-    ) -> Option<(Place, u8)> {
+    ) -> Option<(Permit, u8)> {
         let key = key(flow);
         let hash = key.hash(self.secret);
         let bytes = Bytes::new(bytes as u64);
@@ -141,8 +141,8 @@ impl Placement {
         Some((self.place_of(id, counters)?, CLASS_MOUSE))
     }
 
-    fn place_of(&self, route: RouteId, counters: &Counters) -> Option<Place> {
-        let place = self.places.get(route.index()).copied().flatten();
+    fn place_of(&self, route: RouteId, counters: &Counters) -> Option<Permit> {
+        let place = self.permits.get(route.index()).copied().flatten();
         if place.is_none() {
             bump(&counters.no_route);
         }

@@ -6,15 +6,15 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, U
 use route::Member;
 use units::Instant;
 use wire::overlay::{
-    ENVELOPE_BYTES, Envelope, LANE_RELAYED, LANE_SENSOR, QUEUES_MAX, RELAYS_MAX, SEALED_BYTES, Sealed, TAG_BYTES,
+    ENVELOPE_BYTES, Envelope, QUEUES_MAX, RELAYS_MAX, SEALED_BYTES, SPACE_RELAYED, SPACE_SENSOR, Sealed, TAG_BYTES,
 };
 
-use crate::places::{Place, Places, WINDOWS};
-use crate::tally::Arrivals;
+use crate::arrivals::Arrivals;
+use crate::permits::{Permit, QueuePermits, WINDOWS};
 use crate::window::{Stale, Window};
 
 /// Lanes that a session has: the direct one, that of its hop, that of trials, one for each path over relays, and that of the sensor.
-pub(crate) const LANES: usize = LANE_SENSOR as usize + 1;
+pub(crate) const SPACES: usize = SPACE_SENSOR as usize + 1;
 
 /// How long a session is used for sending; its successor is agreed on before.
 pub(crate) const REKEY_AFTER: std::time::Duration = std::time::Duration::from_secs(120);
@@ -23,7 +23,7 @@ pub(crate) const REJECT_AFTER: std::time::Duration = std::time::Duration::from_s
 /// Frames after which a successor is agreed on: the confidentiality limit of AES-GCM for packets of at most 2^11 bytes (RFC 9001 section
 /// 6.6 and appendix B.1.1).
 pub(crate) const REKEY_FRAMES: u64 = 1 << 28;
-/// Frames of a lane and queue after which nothing more is sent: far below the end of the counter, so that no nonce is ever used twice.
+/// Frames of a packet number space and queue after which nothing more is sent: far below the end of the counter, so that no nonce is ever used twice.
 pub(crate) const MOST_FRAMES: u64 = 1 << 32;
 
 /// How frames are encrypted.
@@ -70,28 +70,28 @@ pub(crate) struct Keys {
 pub(crate) struct Number {
     /// Of its sender.
     pub(crate) queue: u8,
-    pub(crate) lane: u8,
+    pub(crate) space: u8,
     pub(crate) sequence: u64,
 }
 
 impl Number {
     /// That of a frame; `None`: no frame has such a one.
     pub(crate) fn of_frame(header: &Sealed) -> Option<Self> {
-        Self { queue: header.queue, lane: header.lane, sequence: header.sequence }.checked()
+        Self { queue: header.queue, space: header.space, sequence: header.sequence }.checked()
     }
 
     /// That of an envelope on this hop.
     pub(crate) fn of_envelope(envelope: &Envelope) -> Option<Self> {
-        Self { queue: envelope.queue, lane: LANE_RELAYED, sequence: envelope.sequence }.checked()
+        Self { queue: envelope.queue, space: SPACE_RELAYED, sequence: envelope.sequence }.checked()
     }
 
     fn checked(self) -> Option<Self> {
-        (usize::from(self.lane) < LANES && self.sequence < MOST_FRAMES).then_some(self)
+        (usize::from(self.space) < SPACES && self.sequence < MOST_FRAMES).then_some(self)
     }
 
     fn nonce(self) -> Nonce {
         let mut bytes = [0; 12];
-        bytes[2..4].copy_from_slice(&[self.queue, self.lane]);
+        bytes[2..4].copy_from_slice(&[self.queue, self.space]);
         bytes[4..].copy_from_slice(&self.sequence.to_be_bytes());
         Nonce::assume_unique_for_key(bytes)
     }
@@ -101,13 +101,13 @@ impl Number {
 #[derive(Default)]
 #[repr(align(128))]
 struct Sent {
-    frames: [AtomicU64; LANES],
+    frames: [AtomicU64; SPACES],
     /// IP bytes of datagrams that went to the peer itself.
     bytes: AtomicU64,
 }
 
 /// Which frames of each queue of the peer arrived: made as they come, as long as there is a place for one more.
-type Windows = [OnceLock<Box<[OnceLock<(Window, Place)>; LANES]>>; QUEUES_MAX];
+type Windows = [OnceLock<Box<[OnceLock<(Window, Permit)>; SPACES]>>; QUEUES_MAX];
 
 /// Keys and counters that two members share for some minutes. Used by all threads: what changes is atomic.
 pub(crate) struct Session {
@@ -119,7 +119,7 @@ pub(crate) struct Session {
     pub(crate) born: Instant,
     /// We began the handshake: who does so also begins the next.
     pub(crate) initiator: bool,
-    /// When the other end called, by its clock (see [`crate::handshake::Caller::called`]); 0 where we did.
+    /// When the other end called, by its clock (see [`crate::handshake::ReceivedInitiation::called`]); 0 where we did.
     pub(crate) called: u64,
     cipher: Cipher,
     send: LessSafeKey,
@@ -129,11 +129,11 @@ pub(crate) struct Session {
     /// Against replays.
     windows: Arc<Windows>,
     /// For windows, of all sessions with the peer.
-    places: Places,
-    /// What arrived, lane by lane.
-    pub(crate) arrivals: [Arrivals; LANES],
-    /// Which relays the last frame of each lane came over, as [`digest`] has them.
-    relays: [AtomicU64; LANES],
+    permits: QueuePermits,
+    /// What arrived, packet number space by packet number space.
+    pub(crate) arrivals: [Arrivals; SPACES],
+    /// Which relays the last frame of each packet number space came over, as [`digest`] has them.
+    relays: [AtomicU64; SPACES],
     /// Where the last frame came from that came without a relay, as [`digest_of_address`] has it; 0: none did.
     place: AtomicU64,
     /// Something authentic arrived: the other end has the keys, too.
@@ -164,9 +164,9 @@ impl Session {
             receive: keys.cipher.key(&keys.receive)?,
             sent: [const { OnceLock::new() }; QUEUES_MAX],
             windows: Arc::new([const { OnceLock::new() }; QUEUES_MAX]),
-            places: Places::new(WINDOWS),
-            arrivals: [const { Arrivals::new() }; LANES],
-            relays: [const { AtomicU64::new(0) }; LANES],
+            permits: QueuePermits::new(WINDOWS),
+            arrivals: [const { Arrivals::new() }; SPACES],
+            relays: [const { AtomicU64::new(0) }; SPACES],
             place: AtomicU64::new(0),
             confirmed: AtomicBool::new(initiator),
             shown: AtomicBool::new(false),
@@ -184,8 +184,8 @@ impl Session {
     }
 
     /// Has windows only as long as there are places among these, which other sessions share.
-    pub(crate) fn share(&mut self, places: &Places) {
-        self.places = places.clone();
+    pub(crate) fn share(&mut self, permits: &QueuePermits) {
+        self.permits = permits.clone();
     }
 
     fn sent_by(&self, queue: u8) -> Option<&Sent> {
@@ -196,24 +196,24 @@ impl Session {
         self.sent.iter().filter_map(|s| s.get().map(|s| &**s))
     }
 
-    /// The next number of a lane in a queue; `None` when the session is used up.
-    pub(crate) fn next(&self, queue: u8, lane: u8) -> Option<Number> {
-        let sequence = self.sent_by(queue)?.frames.get(usize::from(lane))?.fetch_add(1, Ordering::Relaxed);
-        Number { queue, lane, sequence }.checked()
+    /// The next number of a packet number space in a queue; `None` when the session is used up.
+    pub(crate) fn next(&self, queue: u8, space: u8) -> Option<Number> {
+        let sequence = self.sent_by(queue)?.frames.get(usize::from(space))?.fetch_add(1, Ordering::Relaxed);
+        Number { queue, space, sequence }.checked()
     }
 
-    /// Lets so many frames have been sent in a lane.
+    /// Lets so many frames have been sent in a packet number space.
     #[cfg(test)]
-    pub(crate) fn use_up(&self, lane: u8, frames: u64) {
-        self.sent_by(0).unwrap().frames[usize::from(lane)].store(frames, Ordering::Relaxed);
+    pub(crate) fn use_up(&self, space: u8, frames: u64) {
+        self.sent_by(0).unwrap().frames[usize::from(space)].store(frames, Ordering::Relaxed);
     }
 
-    /// Frames sent in a lane, by all queues.
-    pub(crate) fn sent(&self, lane: u8) -> u64 {
-        self.sent_by_all().filter_map(|s| s.frames.get(usize::from(lane))).map(|n| n.load(Ordering::Relaxed)).sum()
+    /// Frames sent in a packet number space, by all queues.
+    pub(crate) fn sent(&self, space: u8) -> u64 {
+        self.sent_by_all().filter_map(|s| s.frames.get(usize::from(space))).map(|n| n.load(Ordering::Relaxed)).sum()
     }
 
-    /// Frames sent in all lanes.
+    /// Frames sent in all packet number spaces.
     pub(crate) fn sent_in_all(&self) -> u64 {
         self.sent_by_all().flat_map(|s| &s.frames).map(|n| n.load(Ordering::Relaxed)).sum()
     }
@@ -232,37 +232,37 @@ impl Session {
 
     /// Whether a frame is new; only then is it worth opening.
     pub(crate) fn check(&self, number: Number) -> Result<(), Stale> {
-        let lanes = self.windows.get(usize::from(number.queue)).and_then(|q| q.get());
-        let window = lanes.and_then(|l| l.get(usize::from(number.lane))?.get());
+        let spaces = self.windows.get(usize::from(number.queue)).and_then(|q| q.get());
+        let window = spaces.and_then(|l| l.get(usize::from(number.space))?.get());
         window.map_or(Ok(()), |(w, _)| w.check(number.sequence))
     }
 
     /// Takes an authentic frame that came at that time, microseconds, unless it has been taken meanwhile; gives how many numbers it is ahead of all before it in its queue,
     /// but for those that were lost before that rested.
     pub(crate) fn note(&self, number: Number, came: u32) -> Result<u64, Stale> {
-        let lanes = self.windows.get(usize::from(number.queue)).ok_or(Stale::TooOld)?;
-        let lanes = lanes.get_or_init(|| Box::new([const { OnceLock::new() }; LANES]));
-        let entry = lanes.get(usize::from(number.lane)).ok_or(Stale::TooOld)?;
+        let spaces = self.windows.get(usize::from(number.queue)).ok_or(Stale::TooOld)?;
+        let spaces = spaces.get_or_init(|| Box::new([const { OnceLock::new() }; SPACES]));
+        let entry = spaces.get(usize::from(number.space)).ok_or(Stale::TooOld)?;
         let window = match entry.get() {
             Some((window, _)) => window,
             None => {
                 // Without a window it cannot be told whether a frame was there before.
-                let place = self.places.take().ok_or(Stale::TooOld)?;
+                let place = self.permits.take().ok_or(Stale::TooOld)?;
                 &entry.get_or_init(|| (Window::new(), place)).0
             }
         };
         // What a sensor has lost counts, however seldom it sends.
-        if number.lane == LANE_SENSOR {
+        if number.space == SPACE_SENSOR {
             window.note_all(number.sequence, came)
         } else {
             window.note(number.sequence, came)
         }
     }
 
-    /// Notes over which relays a frame of a lane came; says whether these are others than before.
-    pub(crate) fn came_over(&self, lane: u8, relays: [u32; RELAYS_MAX]) -> bool {
+    /// Notes over which relays a frame of a packet number space came; says whether these are others than before.
+    pub(crate) fn came_over(&self, space: u8, relays: [u32; RELAYS_MAX]) -> bool {
         let digest = digest(relays);
-        self.relays.get(usize::from(lane)).is_some_and(|last| {
+        self.relays.get(usize::from(space)).is_some_and(|last| {
             last.load(Ordering::Relaxed) != digest && last.swap(digest, Ordering::Relaxed) != digest
         })
     }
@@ -281,9 +281,9 @@ impl Session {
         here != there && here != 0 && there != 0
     }
 
-    /// Nobody could be told over which relays a frame of a lane came: the next one is told of.
-    pub(crate) fn forget_way(&self, lane: u8) {
-        if let Some(last) = self.relays.get(usize::from(lane)) {
+    /// Nobody could be told over which relays a frame of a packet number space came: the next one is told of.
+    pub(crate) fn forget_path(&self, space: u8) {
+        if let Some(last) = self.relays.get(usize::from(space)) {
             last.store(0, Ordering::Relaxed);
         }
     }
@@ -346,30 +346,31 @@ fn digest([a, b, c]: [u32; RELAYS_MAX]) -> u64 {
 mod tests {
     use super::*;
 
-    fn session(places: &Places) -> Session {
+    fn session(permits: &QueuePermits) -> Session {
         let keys = Keys { cipher: Cipher::preferred(), send: [1; 32], receive: [2; 32] };
         let mut session = Session::new(Member(7), 1, 2, Instant::ZERO, true, &keys).unwrap();
-        session.share(places);
+        session.share(permits);
         session
     }
 
-    /// Notes the first frame of each lane and queue that there is; says how many were taken.
+    /// Notes the first frame of each packet number space and queue that there is; says how many were taken.
     fn use_all(session: &Session) -> usize {
-        let all = (0..QUEUES_MAX as u8).flat_map(|queue| (0..LANES as u8).map(move |lane| (queue, lane)));
-        all.filter(|(queue, lane)| session.note(Number { queue: *queue, lane: *lane, sequence: 0 }, 0).is_ok()).count()
+        let all = (0..QUEUES_MAX as u8).flat_map(|queue| (0..SPACES as u8).map(move |space| (queue, space)));
+        all.filter(|(queue, space)| session.note(Number { queue: *queue, space: *space, sequence: 0 }, 0).is_ok())
+            .count()
     }
 
     #[test]
     fn sessions_with_one_member_share_the_memory_of_their_windows() {
-        let places = Places::new(WINDOWS);
-        let [first, second] = [0, 1].map(|_| session(&places));
-        let direct = Number { queue: 0, lane: 0, sequence: 0 };
+        let permits = QueuePermits::new(WINDOWS);
+        let [first, second] = [0, 1].map(|_| session(&permits));
+        let direct = Number { queue: 0, space: 0, sequence: 0 };
         assert_eq!(first.note(direct, 0), Ok(1));
         assert_eq!(use_all(&second), WINDOWS - 1);
         // Lanes that have a window go on in both; others are not taken, and nothing is taken twice.
         assert_eq!(first.note(Number { sequence: 1, ..direct }, 0), Ok(1));
         assert_eq!(first.note(direct, 0), Err(Stale::Replayed));
-        assert_eq!(first.note(Number { lane: 1, ..direct }, 0), Err(Stale::TooOld));
+        assert_eq!(first.note(Number { space: 1, ..direct }, 0), Err(Stale::TooOld));
         // One that ends gives its own back.
         drop(second);
         assert_eq!(use_all(&first), WINDOWS - 1);

@@ -43,7 +43,7 @@ const LEAST_MTU_OF_IPV6: u16 = 1280;
 /// What every host must take (RFC 791), and what fits a UDP datagram with the headers of a way over relays.
 const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
 /// Queues that a member may have.
-const QUEUES: std::ops::RangeInclusive<usize> = 1..=crate::seal::DEVICE_QUEUES;
+const QUEUES: std::ops::RangeInclusive<usize> = 1..=crate::encapsulate::DEVICE_QUEUES;
 /// Of those that it has where nothing is said, most: eight threads in each direction carry what a 40 Gb/s card does.
 const USUAL_QUEUES: usize = 8;
 /// Where a record of the route control ends: some hours of ten members, a day of three.

@@ -8,13 +8,13 @@ use packet::Flow;
 use units::Instant;
 use wire::overlay::Content;
 
+use crate::core::{Core, Event, FLOWS_INTERVAL, Output, Start, micros};
 use crate::counters::Counters;
+use crate::decapsulate::{Arrival, Decapsulator, Verdict};
+use crate::encapsulate::{address, head, relay_queue, tail};
 use crate::gauges::{Gauges, Queues, active};
-use crate::guard::MacKeys;
-use crate::mesh::{Event, FLOWS_INTERVAL, Mesh, Output, Start, micros};
+use crate::handshake_limiter::MacKeys;
 use crate::placement::Placement;
-use crate::receive::{Arrival, Opener, Taken};
-use crate::seal::{address, head, relay_queue, tail};
 use crate::secrets::Secrets;
 use crate::session::Cipher;
 use crate::settings::Settings;
@@ -42,8 +42,8 @@ pub enum Action {
 /// A member of an overlay as a state machine: the same sessions, frames, gossip and decisions as `longhaul overlay up`,
 /// with time and datagrams as inputs. Host names are not looked up. Sending and receiving take no time.
 pub struct SimulatedMember {
-    mesh: Mesh,
-    opener: Opener,
+    core: Core,
+    decapsulator: Decapsulator,
     table: Arc<Table>,
     placement: Placement,
     gauges: [Arc<Gauges>; 1],
@@ -69,11 +69,11 @@ impl SimulatedMember {
         let mut secrets = Secrets::new(seed);
         let start = Start { seed: secrets.bytes(), cipher: Cipher::Aes256Gcm, generation: 1, utc_s: UTC_S };
         let refused = || crate::OverlayError::Refused("the route control does not take these settings".to_owned());
-        let mesh = Mesh::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(refused)?;
+        let core = Core::new(Arc::new(settings), Arc::default(), start, now).ok_or_else(refused)?;
         let gauges = [Arc::<Gauges>::default()];
         let mut member = Self {
-            opener: Opener::new(keys, mesh.open_calls(), relay_rate),
-            mesh,
+            decapsulator: Decapsulator::new(keys, core.pending_handshakes(), relay_rate),
+            core,
             table: Arc::default(),
             placement: Placement::new(Queues { own: 0, all: gauges.to_vec() }, [secrets.number(), secrets.number()]),
             gauges,
@@ -87,7 +87,7 @@ impl SimulatedMember {
 
     /// Time at which [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Instant {
-        self.mesh.poll_timeout().min(self.flows_at)
+        self.core.poll_timeout().min(self.flows_at)
     }
 
     /// The next action; `None`: nothing to do.
@@ -101,10 +101,10 @@ impl SimulatedMember {
             self.flows_at = now + FLOWS_INTERVAL;
             self.placement.maintain(now, 1, &self.table);
             let elephants = active(&self.gauges).into_iter().map(|(path, active)| (path, active.elephants));
-            self.mesh.handle_flows(now, &Vec::from_iter(elephants));
+            self.core.handle_flows(now, &Vec::from_iter(elephants));
         }
-        if self.mesh.poll_timeout() <= now {
-            self.mesh.handle_timeout(now);
+        if self.core.poll_timeout() <= now {
+            self.core.handle_timeout(now);
         }
         self.process_outputs();
     }
@@ -117,18 +117,18 @@ impl SimulatedMember {
             events.push(event);
             true
         };
-        let taken = self.opener.take(&self.table, &mut datagram, arrival, &self.counters, &mut tell);
+        let taken = self.decapsulator.take(&self.table, &mut datagram, arrival, &self.counters, &mut tell);
         for event in events {
-            self.mesh.handle_network(now, event);
+            self.core.handle_network(now, event);
         }
         match taken {
-            Taken::Nothing => {}
-            Taken::Packet { begin, end, .. } => {
+            Verdict::Nothing => {}
+            Verdict::Packet { begin, end, .. } => {
                 datagram.truncate(end);
                 datagram.drain(..begin);
                 self.actions.push_back(Action::Deliver(datagram));
             }
-            Taken::Onward(envelope) => {
+            Verdict::Forward(envelope) => {
                 if let Some((session, to)) = self.table.next_hop(&envelope)
                     && address(session, (envelope, relay_queue(0)), &mut datagram, micros(now)).is_some()
                 {
@@ -161,11 +161,11 @@ impl SimulatedMember {
 
     /// Takes the outputs of the mesh.
     fn process_outputs(&mut self) {
-        if let Some(table) = self.mesh.table() {
+        if let Some(table) = self.core.table() {
             self.placement.take_table(&table);
             self.table = Arc::new(table);
         }
-        while let Some(output) = self.mesh.poll_output() {
+        while let Some(output) = self.core.poll_output() {
             match output {
                 Output::Send { to, datagram } => self.actions.push_back(Action::Send { to, datagram }),
                 Output::Trial { to, datagrams, each } => {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use units::Instant;
 
+use crate::core::{self, Core, Event};
 use crate::counters::{Counters, Counts, add, bump};
 use crate::event_text;
 use crate::gauges::{Gauges, active};
 use crate::host_routes::HostState;
-use crate::mesh::{self, Event, Mesh};
 use crate::offload::Switches;
 use crate::settings::{Settings, shown_address};
 
@@ -106,7 +106,7 @@ fn hide(value: &mut Value, keys: &[&str]) {
 impl Status {
     pub(crate) fn new(settings: Arc<Settings>, counters: Counted, now: Instant) -> Self {
         let (began, events) = (kernel::utc_seconds(), VecDeque::new());
-        let policy = mesh::policy(&settings);
+        let policy = core::policy(&settings);
         Self { settings, counters, since: now, began, events, oversize: 0, host: HostState::default(), policy }
     }
 
@@ -191,18 +191,18 @@ impl Status {
     }
 
     /// The answer to a question, as JSON.
-    pub(crate) fn answer(&self, question: &Question, mesh: &Mesh, now: Instant) -> Value {
+    pub(crate) fn answer(&self, question: &Question, core: &Core, now: Instant) -> Value {
         match question {
-            Question::Status => self.status(mesh, now),
-            Question::Routes => self.routes(mesh, now),
-            Question::Flows => self.flows(mesh, now),
-            Question::Why { destination } => self.why(mesh, now, destination),
+            Question::Status => self.status(core, now),
+            Question::Routes => self.routes(core, now),
+            Question::Flows => self.flows(core, now),
+            Question::Why { destination } => self.why(core, now, destination),
             Question::Events => json!({ "events": self.events }),
             Question::Reload | Question::Down => json!({}),
         }
     }
 
-    fn status(&self, mesh: &Mesh, now: Instant) -> Value {
+    fn status(&self, core: &Core, now: Instant) -> Value {
         let own = self.settings.identity.public();
         let known = self.settings.members.get();
         let members: Vec<Value> = known
@@ -210,31 +210,31 @@ impl Status {
             .map(|(number, m)| {
                 json!({
                     "member": number, "name": m.name, "key": m.key.to_string(), "subnets": m.subnets,
-                    "link": self.link(mesh, *number, now),
-                    "routes": self.ways(mesh, *number, now),
+                    "link": self.link(core, *number, now),
+                    "routes": self.paths(core, *number, now),
                 })
             })
             .collect();
-        let claims: Vec<Value> = mesh
-            .claims(now)
-            .map(|(from, to, claim, age)| {
-                let (age_s, confidence) = (age.as_secs_f64(), claim.metrics().confidence);
-                json!({ "from": from, "to": to, "metrics": claim, "age_s": age_s, "confidence": confidence })
+        let advertisements: Vec<Value> = core
+            .advertisements(now)
+            .map(|(from, to, advertisement, age)| {
+                let (age_s, confidence) = (age.as_secs_f64(), advertisement.metrics().confidence);
+                json!({ "from": from, "to": to, "metrics": advertisement, "age_s": age_s, "confidence": confidence })
             })
             .collect();
         json!({
-            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": mesh.certified_until_utc_s(), "refused_keys": mesh.refused_keys(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
+            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": core.certified_until_utc_s(), "refused_keys": core.refused_keys(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
             "tunnel": self.host,
             "listen": shown_address(self.settings.listen), "offload": self.counters.switches.now(), "queues": self.counters.gauges.len(), "started_utc_s": self.began.0,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
-            "idle": mesh.rests(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
-            "gossip_bps": mesh.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
-            "members": members, "link_state": claims, "counters": self.counters.counts(), "flows": self.flows(mesh, now),
+            "idle": core.is_idle(now), "running_s": now.saturating_since(self.since).as_secs_f64(),
+            "gossip_bps": core.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
+            "members": members, "link_state": advertisements, "counters": self.counters.counts(), "flows": self.flows(core, now),
         })
     }
 
-    fn link(&self, mesh: &Mesh, member: Member, now: Instant) -> Value {
-        let mut link = json!(mesh.link_view(member, now));
+    fn link(&self, core: &Core, member: Member, now: Instant) -> Value {
+        let mut link = json!(core.link_view(member, now));
         if let Some(endpoint) = link.get_mut("endpoint") {
             let shown = endpoint.as_str().and_then(|text| text.parse().ok()).map(shown_address);
             *endpoint = json!(shown);
@@ -242,21 +242,21 @@ impl Status {
         link
     }
 
-    fn ways(&self, mesh: &Mesh, member: Member, now: Instant) -> Vec<Value> {
-        let ways = mesh.ways(member).iter();
+    fn paths(&self, core: &Core, member: Member, now: Instant) -> Vec<Value> {
+        let paths = core.routes(member).iter();
         let predicted = |w: &Weighted| (!w.assumed).then(|| w.predicted.as_bps());
         let of = |w: &Weighted| json!({ "weight": w.weight, "predicted_bps": predicted(w) });
-        ways.map(|w| self.way(mesh, now, &w.path, of(w))).collect()
+        paths.map(|w| self.path(core, now, &w.path, of(w))).collect()
     }
 
     /// A way with what is seen of it, and these further keys.
-    fn way(&self, mesh: &Mesh, now: Instant, path: &Path, further: Value) -> Value {
-        let mut way = serde_json::to_value(mesh.way_view(now, path)).unwrap_or_default();
-        if let (Some(way), Value::Object(further)) = (way.as_object_mut(), further) {
-            way.insert("relays".to_owned(), json!(self.relays(path)));
-            way.extend(further);
+    fn path(&self, core: &Core, now: Instant, path: &Path, further: Value) -> Value {
+        let mut view = serde_json::to_value(core.path_view(now, path)).unwrap_or_default();
+        if let (Some(view), Value::Object(further)) = (view.as_object_mut(), further) {
+            view.insert("relays".to_owned(), json!(self.relays(path)));
+            view.extend(further);
         }
-        way
+        view
     }
 
     /// What the relays of a path are called.
@@ -264,16 +264,16 @@ impl Status {
         path.relays().iter().map(|m| self.settings.name_of(*m)).collect()
     }
 
-    fn routes(&self, mesh: &Mesh, now: Instant) -> Value {
+    fn routes(&self, core: &Core, now: Instant) -> Value {
         let members = self.settings.members.get();
         let routes: Vec<Value> = members
             .iter()
-            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "routes": self.ways(mesh, *number, now) }))
+            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "routes": self.paths(core, *number, now) }))
             .collect();
         json!({ "routes": routes })
     }
 
-    fn flows(&self, mesh: &Mesh, now: Instant) -> Value {
+    fn flows(&self, core: &Core, now: Instant) -> Value {
         let by_path = active(&self.counters.gauges);
         let sum = |of: fn(&Active) -> u32| by_path.iter().map(|(_, a)| u64::from(of(a))).sum::<u64>();
         let unremembered: u64 = self.counters.gauges.iter().map(|g| g.unremembered.load(Ordering::Relaxed)).sum();
@@ -285,7 +285,7 @@ impl Status {
                     "member": member, "name": self.settings.name_of(member),
                     "flows": active.flows, "elephants": active.elephants,
                 });
-                self.way(mesh, now, path, further)
+                self.path(core, now, path, further)
             })
             .collect();
         json!({
@@ -324,7 +324,7 @@ impl Status {
         destination.parse().map_or_else(|_| destination == own.to_string(), is_served)
     }
 
-    fn why(&self, mesh: &Mesh, now: Instant, destination: &str) -> Value {
+    fn why(&self, core: &Core, now: Instant, destination: &str) -> Value {
         let members = self.settings.members.get();
         let by_address = |ip: IpAddr| {
             let nets = members.iter().flat_map(|(n, m)| m.subnets.iter().map(move |s| (*n, *s)));
@@ -340,15 +340,15 @@ impl Status {
             found.map(|(n, _)| *n)
         };
         let found = destination.parse().ok().map_or_else(by_name, by_address);
-        match found.and_then(|m| Some((m, mesh.why(m)?))) {
+        match found.and_then(|m| Some((m, core.why(m)?))) {
             Some((member, explanation)) => {
                 let name_of = |m| self.settings.name_of(m);
-                let unreached = mesh.unreached(now, member);
+                let unreachable_reasons = core.unreachable_reasons(now, member);
                 let text = explanation.with_names(name_of).to_string();
-                let text = unreached.iter().fold(text, |text, line| format!("{text}\n  {line}"));
+                let text = unreachable_reasons.iter().fold(text, |text, line| format!("{text}\n  {line}"));
                 json!({
                     "member": member, "name": name_of(member), "explanation": self.explained(&explanation),
-                    "unreached": unreached, "text": text,
+                    "unreached": unreachable_reasons, "text": text,
                 })
             }
             None if self.is_own(destination) => json!({ "error": format!("{destination} is this member's own") }),

@@ -7,9 +7,9 @@ use ipnet::IpNet;
 use route::{Member, Path};
 use wire::overlay::Envelope;
 
-use crate::places::MemberPlaces;
+use crate::encapsulate::FrameSealer;
+use crate::permits::PeerPermits;
 use crate::quota::Quota;
-use crate::seal::Line;
 use crate::session::Session;
 
 /// One route to a member.
@@ -17,7 +17,7 @@ use crate::session::Session;
 pub(crate) struct Route {
     pub(crate) path: Path,
     /// Lane of the session with the destination.
-    pub(crate) lane: u8,
+    pub(crate) space: u8,
     pub(crate) weight: f64,
     /// Predicted rate of one flow, bit/s.
     pub(crate) predicted_bps: u64,
@@ -35,13 +35,13 @@ pub(crate) struct Route {
 
 impl Route {
     /// Seals frames that a queue of this member sends on this route.
-    pub(crate) fn line(&self, own: Member, queue: u8) -> Line<'_> {
-        Line { own, path: self.path, lane: self.lane, queue, to: self.to, end: &self.end, hop: &self.hop }
+    pub(crate) fn line(&self, own: Member, queue: u8) -> FrameSealer<'_> {
+        FrameSealer { own, path: self.path, space: self.space, queue, to: self.to, end: &self.end, hop: &self.hop }
     }
 }
 
 /// What the threads that move packets know of another member.
-pub(crate) struct Peer {
+pub(crate) struct PeerEntry {
     /// Where its datagrams go, as long as it is reached directly.
     pub(crate) endpoint: Option<SocketAddr>,
     /// For what is sent to it, or over it.
@@ -52,7 +52,7 @@ pub(crate) struct Peer {
     /// What it handed over to be passed on.
     pub(crate) quota: Arc<Quota>,
     /// In the queue of the controlling thread.
-    pub(crate) places: MemberPlaces,
+    pub(crate) permits: PeerPermits,
 }
 
 /// Where packets of a member may come from: the addresses of which no longer prefix is somebody else's.
@@ -85,7 +85,7 @@ impl Sources {
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) own: Member,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<PeerEntry>,
     pub(crate) index: HashMap<Member, usize>,
     /// Sessions whose frames are taken, by their number here.
     pub(crate) sessions: HashMap<u32, Arc<Session>>,
@@ -113,7 +113,7 @@ impl Table {
         self.prefixes.iter().filter_map(|(net, i)| Some((*net, *members.get(i)?))).collect()
     }
 
-    pub(crate) fn peer(&self, member: Member) -> Option<&Peer> {
+    pub(crate) fn peer(&self, member: Member) -> Option<&PeerEntry> {
         self.index.get(&member).and_then(|i| self.peers.get(*i))
     }
 }

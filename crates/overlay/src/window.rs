@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Frames that may overtake each other on a path: at 10 Gb/s and 1400 bytes, 890,000 frames a second, 73 ms.
 pub(crate) const WINDOW: u64 = 65_536;
-/// Without a frame for so long a queue's lane has rested, microseconds: what it lost last may show when it is used again, though its path may have been dark and be no
+/// Without a frame for so long a queue's packet number space has rested, microseconds: what it lost last may show when it is used again, though its path may have been dark and be no
 /// more.
 const REST: u32 = 5_000_000;
 /// Numbers in a word.
@@ -17,7 +17,7 @@ pub(crate) enum Stale {
     TooOld,
 }
 
-/// Which sequence numbers below 2^48 of a lane and queue were there, against replays: a ring of bits as in RFC 6479. Any thread may use it, without
+/// Which sequence numbers below 2^48 of a packet number space and queue were there, against replays: a ring of bits as in RFC 6479. Any thread may use it, without
 /// waiting for another: the upper half of each word says for which lap of the ring the bits in its lower half are, so that one comparison and
 /// exchange takes a number, and each number is taken once.
 pub(crate) struct Window {
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((window.note(108, at(10.1)), window.note(110, at(10.0))), (Ok(1), Ok(2)));
         assert_eq!(window.note(107, at(10.2)), Err(Stale::Replayed));
         // One that was overtaken by the first one comes as well: no more has come than was to come.
-        let (window, arrivals) = (Window::new(), crate::tally::Arrivals::new());
+        let (window, arrivals) = (Window::new(), crate::arrivals::Arrivals::new());
         for (sequence, came) in [(0, 0.0), (2, 10.0), (1, 10.0)] {
             arrivals.note(window.note(sequence, at(came)).unwrap(), 100, at(came), at(came));
         }

@@ -200,19 +200,19 @@ pub fn overlay(data: &[u8]) {
 
 /// A gossip message or one of its records: bounded, and decoded values encode to the same bytes.
 pub fn gossip(data: &[u8]) {
-    use overlay::gossip::{DIGEST_MAX, Message, SIGNATURE_BYTES, Said};
+    use overlay::gossip::{DIGEST_MAX, Message, SIGNATURE_BYTES, SignedRecord};
 
     let message = Message::decode(data).unwrap_or_default();
     assert!(message.digest.len() <= DIGEST_MAX);
     let digest = Message::encode_digest(message.asks, &message.digest);
     assert_eq!(Message::decode(&digest).map(|m| (m.asks, m.digest)), Some((message.asks, message.digest)));
-    let written = Message::encode_words(message.words.iter().copied());
+    let written = Message::encode_words(message.records.iter().copied());
     let again: Option<Vec<_>> = written.iter().map(|m| Message::decode(m)).collect();
-    assert!(again.is_some_and(|all| all.iter().flat_map(|m| &m.words).eq(&message.words)));
-    for word in message.words.into_iter().chain([data]) {
-        if let Some(said) = Said::decode(word) {
-            let signature = word.get(..SIGNATURE_BYTES).unwrap_or_default();
-            assert_eq!(Said::decode(&[signature, &said.encode()].concat()), Some(said));
+    assert!(again.is_some_and(|all| all.iter().flat_map(|m| &m.records).eq(&message.records)));
+    for record in message.records.into_iter().chain([data]) {
+        if let Some(said) = SignedRecord::decode(record) {
+            let signature = record.get(..SIGNATURE_BYTES).unwrap_or_default();
+            assert_eq!(SignedRecord::decode(&[signature, &said.encode()].concat()), Some(said));
         }
     }
 }

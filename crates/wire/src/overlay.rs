@@ -13,10 +13,10 @@ mod tests;
 
 pub use envelope::{ENVELOPE_BYTES, Envelope, RELAYS_MAX};
 pub use handshake::{COOKIE_BYTES, Cookie, INITIATION_BYTES, Initiation, MAC_BYTES, Macs, RESPONSE_BYTES, Response};
-pub use message::{LaneReport, MESSAGE_MAX, Message, REPORTS_MAX};
+pub use message::{MESSAGE_MAX, Message, REPORTS_MAX, SpaceReport};
 pub use sealed::{
-    CLASS_ELEPHANT, CLASS_MOUSE, Content, LANE_DIRECT, LANE_RELAYED, LANE_SENSOR, LANE_TRIALS, QUEUES_MAX,
-    SEALED_BYTES, Sealed, UNKNOWN_RATE,
+    CLASS_ELEPHANT, CLASS_MOUSE, Content, QUEUES_MAX, SEALED_BYTES, SPACE_DIRECT, SPACE_PROBES, SPACE_RELAYED,
+    SPACE_SENSOR, Sealed, UNKNOWN_RATE,
 };
 
 /// Length in bytes of the authentication tag after a sealed frame and after an envelope.

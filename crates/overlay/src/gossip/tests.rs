@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use wire::overlay::gossip::{SIGNATURE_BYTES, UNBOUNDED};
 
 use super::*;
+use crate::core::tests::{identity, number, settings};
 use crate::identity::Identity;
-use crate::mesh::tests::{identity, number, settings};
 
-const CLAIM: Claim = Claim {
+const CLAIM: LinkAdvertisement = LinkAdvertisement {
     rtt_us: 20_000,
     loss: 0.0,
     low: 0.0,
@@ -30,7 +30,7 @@ struct World {
     reaches: fn(usize, usize) -> bool,
     /// Share of the messages that is lost.
     loss: f64,
-    draws: Draws,
+    prng: Prng,
     /// What each one was told, with the time.
     heard: Vec<Vec<(Instant, FromGossip)>>,
     bytes: usize,
@@ -45,16 +45,7 @@ impl World {
     fn new(settings: &[Arc<Settings>]) -> Self {
         let members = settings.iter().map(|s| Gossip::new(Arc::clone(s), Arc::default(), 1000, BEGIN)).collect();
         let heard = settings.iter().map(|_| Vec::new()).collect();
-        Self {
-            now: BEGIN,
-            members,
-            reaches: |_, _| true,
-            loss: 0.0,
-            draws: Draws::new(3),
-            heard,
-            bytes: 0,
-            messages: 0,
-        }
+        Self { now: BEGIN, members, reaches: |_, _| true, loss: 0.0, prng: Prng::new(3), heard, bytes: 0, messages: 0 }
     }
 
     fn deliver(&mut self, from: usize, outputs: Vec<FromGossip>) {
@@ -70,13 +61,15 @@ impl World {
                         continue;
                     }
                     let to = all.swap_remove(self.messages % all.len());
-                    if (self.reaches)(from, to) && self.draws.unit() > self.loss {
+                    if (self.reaches)(from, to) && self.prng.unit() > self.loss {
                         let answers = self.members[to].handle_message(self.now, sender, &bytes);
                         self.deliver(to, answers);
                     }
                 }
-                news @ (FromGossip::Claim { .. } | FromGossip::Introduction { .. } | FromGossip::DuplicateIdentity) => {
-                    self.heard[from].push((self.now, news));
+                missing_for @ (FromGossip::LinkAdvertisement { .. }
+                | FromGossip::CertificateAdvertisement { .. }
+                | FromGossip::DuplicateIdentity) => {
+                    self.heard[from].push((self.now, missing_for));
                 }
             }
         }
@@ -94,24 +87,27 @@ impl World {
     }
 
     /// A member says what it measured on its links from the others.
-    fn claim(&mut self, by: usize, claims: &[(usize, Claim)]) {
-        let claims = claims.iter().map(|(from, claim)| (number(*from), *claim)).collect();
-        let outputs = self.members[by].handle_claims(self.now, claims);
+    fn advertisement(&mut self, by: usize, advertisements: &[(usize, LinkAdvertisement)]) {
+        let advertisements =
+            advertisements.iter().map(|(from, advertisement)| (number(*from), *advertisement)).collect();
+        let outputs = self.members[by].handle_own_links(self.now, advertisements);
         self.deliver(by, outputs);
     }
 
     fn introduce(&mut self, by: usize, of: usize, text: &str) {
         let at = Some("192.0.2.7:5460".parse().unwrap());
-        self.members[by].handle_introductions(self.now, vec![(number(of), text.to_owned(), at)]);
+        self.members[by].handle_known_certificates(self.now, vec![(number(of), text.to_owned(), at)]);
     }
 
     /// What a member heard last about a link.
-    fn last(&self, at: usize, from: usize, to: usize) -> Option<Option<Claim>> {
-        self.heard[at].iter().rev().find_map(|(_, news)| match news {
-            FromGossip::Claim { from: f, to: t, claim, .. } => {
-                ((*f, *t) == (number(from), number(to))).then_some(*claim)
+    fn last(&self, at: usize, from: usize, to: usize) -> Option<Option<LinkAdvertisement>> {
+        self.heard[at].iter().rev().find_map(|(_, missing_for)| match missing_for {
+            FromGossip::LinkAdvertisement { from: f, to: t, advertisement, .. } => {
+                ((*f, *t) == (number(from), number(to))).then_some(*advertisement)
             }
-            FromGossip::Introduction { .. } | FromGossip::Send { .. } | FromGossip::DuplicateIdentity => None,
+            FromGossip::CertificateAdvertisement { .. } | FromGossip::Send { .. } | FromGossip::DuplicateIdentity => {
+                None
+            }
         })
     }
 
@@ -122,21 +118,21 @@ impl World {
     }
 }
 
-fn link(by: usize, from: usize, number_of: u64) -> Said {
-    let what = What::Link { from: number(from).0, claim: Some(CLAIM.into()), relayed_bps: UNBOUNDED };
-    Said { by: number(by).0, start: 1000, number: number_of, at_ms: 0, what }
+fn link(by: usize, from: usize, number_of: u64) -> SignedRecord {
+    let what = RecordBody::Link { from: number(from).0, advertisement: Some(CLAIM.into()), relayed_bps: UNBOUNDED };
+    SignedRecord { by: number(by).0, start: 1000, number: number_of, at_ms: 0, what }
 }
 
-fn signed(said: &Said, by: usize) -> Vec<u8> {
-    said::sign(said, &identity(by))
+fn signed(said: &SignedRecord, by: usize) -> Vec<u8> {
+    signed_record::sign(said, &identity(by))
 }
 
-fn as_message(words: &[Vec<u8>]) -> Vec<u8> {
-    Message::encode_words(words.iter().map(|w| &w[..])).concat()
+fn as_message(records: &[Vec<u8>]) -> Vec<u8> {
+    Message::encode_words(records.iter().map(|w| &w[..])).concat()
 }
 
-fn claim_of(rtt_us: u64) -> Claim {
-    Claim { rtt_us, ..CLAIM }
+fn advertisement_of(rtt_us: u64) -> LinkAdvertisement {
+    LinkAdvertisement { rtt_us, ..CLAIM }
 }
 
 #[test]
@@ -146,16 +142,16 @@ fn what_is_measured_reaches_all_over_others_within_a_second() {
         let mut world = World::new(&all);
         world.loss = loss;
         world.reaches = |a, b| a.abs_diff(b) == 1;
-        world.claim(3, &[(2, CLAIM)]);
+        world.advertisement(3, &[(2, CLAIM)]);
         world.introduce(3, 2, "a certificate");
         world.run(2 * SECOND);
-        world.claim(3, &[(2, claim_of(50_000))]);
+        world.advertisement(3, &[(2, advertisement_of(50_000))]);
         world.run(SECOND);
         assert_eq!(world.last(0, 2, 3).flatten().map(|c| c.rtt_us), Some(50_000), "{loss}");
-        let is_certificate = |n: &&(Instant, FromGossip)| matches!(n.1, FromGossip::Introduction { .. });
+        let is_certificate = |n: &&(Instant, FromGossip)| matches!(n.1, FromGossip::CertificateAdvertisement { .. });
         assert_eq!(world.heard[0].iter().filter(is_certificate).count(), 1, "{loss}");
         // A link that is no more.
-        world.claim(3, &[]);
+        world.advertisement(3, &[]);
         world.run(SECOND);
         assert_eq!(world.last(0, 2, 3), Some(None), "{loss}");
     }
@@ -164,22 +160,25 @@ fn what_is_measured_reaches_all_over_others_within_a_second() {
 #[test]
 fn a_signature_is_of_one_speaker_and_of_every_byte() {
     let mut bytes = signed(&link(0, 1, 2), 0);
-    assert!(said::is_signed(&bytes, &identity(0).public()) && !said::is_signed(&bytes, &identity(1).public()));
+    assert!(
+        signed_record::is_signed(&bytes, &identity(0).public())
+            && !signed_record::is_signed(&bytes, &identity(1).public())
+    );
     for byte in 0..bytes.len() {
         bytes[byte] ^= 1;
-        assert!(!said::is_signed(&bytes, &identity(0).public()), "{byte}");
+        assert!(!signed_record::is_signed(&bytes, &identity(0).public()), "{byte}");
         bytes[byte] ^= 1;
     }
-    assert!(!said::is_signed(&bytes[..SIGNATURE_BYTES - 1], &identity(0).public()));
+    assert!(!signed_record::is_signed(&bytes[..SIGNATURE_BYTES - 1], &identity(0).public()));
 }
 
 #[test]
 fn a_changed_claim_is_said_at_once_and_that_the_others_hold_when_it_is_time() {
     let all = all_settings(2);
-    let mut teller = Teller::new(Arc::clone(&all[0]), 1, BEGIN);
-    let is_link = |s: &&Said| matches!(s.what, What::Link { .. });
-    let mut says = |after: Duration, claim: Claim| {
-        let said = teller.claims(BEGIN + after, vec![(number(1), claim), (number(2), CLAIM)]);
+    let mut originator = Originator::new(Arc::clone(&all[0]), 1, BEGIN);
+    let is_link = |s: &&SignedRecord| matches!(s.what, RecordBody::Link { .. });
+    let mut says = |after: Duration, advertisement: LinkAdvertisement| {
+        let said = originator.advertisements(BEGIN + after, vec![(number(1), advertisement), (number(2), CLAIM)]);
         let links = said.iter().filter(is_link).count();
         assert_eq!(said.len() - links, usize::from(after.is_zero() || after >= REFRESH), "{after:?}");
         links
@@ -187,17 +186,17 @@ fn a_changed_claim_is_said_at_once_and_that_the_others_hold_when_it_is_time() {
     let ms = Duration::from_millis;
     assert_eq!(says(ms(0), CLAIM), 2);
     assert_eq!(says(ms(100), CLAIM), 0);
-    assert_eq!(says(ms(200), claim_of(21_000)), 0, "too little to tell");
-    assert_eq!(says(ms(300), claim_of(30_000)), 1);
-    assert_eq!(says(ms(400), Claim { loss: 0.02, high: 0.03, ..claim_of(30_000) }), 1);
-    let changed = Claim { loss: 0.02, high: 0.03, datagram: Some(1400), ..claim_of(30_000) };
+    assert_eq!(says(ms(200), advertisement_of(21_000)), 0, "too little to tell");
+    assert_eq!(says(ms(300), advertisement_of(30_000)), 1);
+    assert_eq!(says(ms(400), LinkAdvertisement { loss: 0.02, high: 0.03, ..advertisement_of(30_000) }), 1);
+    let changed = LinkAdvertisement { loss: 0.02, high: 0.03, datagram: Some(1400), ..advertisement_of(30_000) };
     assert_eq!(says(ms(500), changed), 1);
-    let little = Claim { rtt_us: 31_000, ..changed };
+    let little = LinkAdvertisement { rtt_us: 31_000, ..changed };
     assert_eq!(says(ms(600), little), 0);
     assert_eq!(says(REFRESH, little), 1, "what has changed is not said to hold, however little it is");
     assert_eq!(says(2 * REFRESH, little), 0);
-    assert_eq!(teller.claims(BEGIN + ms(1) + 2 * REFRESH, Vec::new()).len(), 2, "they are down");
-    assert_eq!(teller.claims(BEGIN + 3 * REFRESH, Vec::new()).len(), 0, "nothing holds");
+    assert_eq!(originator.advertisements(BEGIN + ms(1) + 2 * REFRESH, Vec::new()).len(), 2, "they are down");
+    assert_eq!(originator.advertisements(BEGIN + 3 * REFRESH, Vec::new()).len(), 0, "nothing holds");
 }
 
 #[test]
@@ -205,14 +204,14 @@ fn what_holds_is_confirmed_and_nothing_that_may_not() {
     let all = all_settings(5);
     let mut world = World::new(&all);
     let up = |from, n| link(2, from, n);
-    let of = |what, n| Said { what, ..link(2, 0, n) };
-    let down = |from, n| of(What::Link { from: number(from).0, claim: None, relayed_bps: UNBOUNDED }, n);
-    let alive = |back: &[u32], n| of(What::Alive { part: 0, back: back.to_vec() }, n);
+    let of = |what, n| SignedRecord { what, ..link(2, 0, n) };
+    let down = |from, n| of(RecordBody::Link { from: number(from).0, advertisement: None, relayed_bps: UNBOUNDED }, n);
+    let alive = |back: &[u32], n| of(RecordBody::Alive { part: 0, back: back.to_vec() }, n);
     // Which links of 2 another member hears of when it is told these.
-    let mut told = |words: &[Said]| {
+    let mut told = |records: &[SignedRecord]| {
         world.now = world.now + SECOND;
         world.heard[0].clear();
-        let signed: Vec<Vec<u8>> = words.iter().map(|s| signed(s, 2)).collect();
+        let signed: Vec<Vec<u8>> = records.iter().map(|s| signed(s, 2)).collect();
         world.hand(1, 0, &as_message(&signed));
         let is_up = |from: &usize| matches!(world.last(0, *from, 2), Some(Some(_)));
         [1, 3, 4].into_iter().filter(is_up).collect::<Vec<_>>()
@@ -234,7 +233,7 @@ fn what_holds_is_confirmed_and_nothing_that_may_not() {
     // Nor by parts that five members have no words for.
     world.now = world.now + SECOND;
     for part in 1..10 {
-        let said = of(What::Alive { part, back: vec![9 + part, 2 + part] }, 11 + u64::from(part));
+        let said = of(RecordBody::Alive { part, back: vec![9 + part, 2 + part] }, 11 + u64::from(part));
         world.hand(1, 0, &as_message(&[signed(&said, 2)]));
     }
     assert!(world.heard[0].is_empty());
@@ -248,8 +247,8 @@ fn links_that_do_not_change_cost_little_and_are_known_to_hold() {
     let run = |world: &mut World, seconds: u32| {
         for _ in 0..2 * seconds {
             for member in 0..COUNT {
-                let claims: Vec<_> = (0..COUNT).filter(|o| *o != member).map(|o| (o, CLAIM)).collect();
-                world.claim(member, &claims);
+                let advertisements: Vec<_> = (0..COUNT).filter(|o| *o != member).map(|o| (o, CLAIM)).collect();
+                world.advertisement(member, &advertisements);
             }
             world.run(SECOND / 2);
         }
@@ -266,8 +265,8 @@ fn links_that_do_not_change_cost_little_and_are_known_to_hold() {
     // What was heard of each link, and when; route control takes 5 s without a word for its end.
     for (at, heard) in world.heard.iter().enumerate() {
         let mut last: BTreeMap<(Member, Member), Vec<Instant>> = BTreeMap::new();
-        for (when, news) in heard {
-            if let FromGossip::Claim { from, to, claim: Some(_), .. } = news {
+        for (when, missing_for) in heard {
+            if let FromGossip::LinkAdvertisement { from, to, advertisement: Some(_), .. } = missing_for {
                 last.entry((*from, *to)).or_default().push(*when);
             }
         }
@@ -289,10 +288,10 @@ fn a_link_that_holds_is_known_to_beside_one_that_changes_all_the_time() {
     let mut last = world.now;
     let mut worst = Duration::ZERO;
     for step in 0..600 {
-        let changing = if step % 2 == 0 { claim_of(30_000) } else { CLAIM };
-        world.claim(2, &[(1, changing), (3, CLAIM)]);
+        let changing = if step % 2 == 0 { advertisement_of(30_000) } else { CLAIM };
+        world.advertisement(2, &[(1, changing), (3, CLAIM)]);
         world.run(2 * ROUND);
-        let of_3 = |n: &(Instant, FromGossip)| matches!(n.1, FromGossip::Claim { from, to, .. } if (from, to) == (number(3), number(2)));
+        let of_3 = |n: &(Instant, FromGossip)| matches!(n.1, FromGossip::LinkAdvertisement { from, to, .. } if (from, to) == (number(3), number(2)));
         last = world.heard[0].iter().filter(|n| of_3(n)).map(|n| n.0).next_back().unwrap_or(last);
         let silent = world.now.saturating_since(last);
         // Route control takes 5 s without a word for a link's end.
@@ -307,24 +306,24 @@ fn nobody_speaks_for_another_and_who_tries_is_not_heard_of_that_one_for_a_while(
     for forged_of in [2, 0] {
         let mut world = World::new(&all);
         // The link from 3 to 2 is 2's to tell of, and 0's own words are 0's.
-        let forged = Said { by: number(forged_of).0, ..link(2, 3, 1 << 40) };
+        let forged = SignedRecord { by: number(forged_of).0, ..link(2, 3, 1 << 40) };
         let looked_at = |w: &World| w.members[0].others[&number(1)].signatures;
         // Again and again costs one signature.
         for _ in 0..50 {
             world.hand(1, 0, &as_message(&[signed(&forged, 1)]));
         }
         assert!(world.heard[0].is_empty() && looked_at(&world) == 1);
-        assert_eq!(world.members[0].held.known(world.now, number(2)).newest, 0);
+        assert_eq!(world.members[0].store.known(world.now, number(2)).newest, 0);
         // What it says itself is heard, and what the others say as before.
         world.hand(1, 0, &as_message(&[signed(&link(1, 3, 5), 1)]));
         world.hand(3, 0, &as_message(&[signed(&link(2, 3, 6), 2)]));
         assert_eq!(world.heard[0].len(), 2);
         world.hand(1, 0, &as_message(&[signed(&link(2, 3, 7), 2)]));
         assert_eq!(world.heard[0].len(), if forged_of == 2 { 2 } else { 3 });
-        world.now = world.now + DEAF;
+        world.now = world.now + PENALTY;
         world.hand(1, 0, &as_message(&[signed(&link(2, 3, 8), 2)]));
         assert_eq!(world.heard[0].len(), if forged_of == 2 { 3 } else { 4 });
-        assert!(world.members[0].others[&number(1)].deaf_to.is_empty());
+        assert!(world.members[0].others[&number(1)].ignored.is_empty());
     }
 }
 
@@ -343,19 +342,19 @@ fn members_who_know_different_keys_of_one_number_go_on_hearing_each_other() {
     world.reaches = |a, b| !(a.min(b) == 1 && a.max(b) >= 3);
     let mut worst = Duration::ZERO;
     for step in 0..40 {
-        world.claim(1, &[(0, claim_of(20_000 + 10_000 * (step % 2)))]);
-        let second = Said { by: number(1).0, ..link(1, 4, 1 << 30 | step) };
-        let bytes = said::sign(&second, &identity(100));
+        world.advertisement(1, &[(0, advertisement_of(20_000 + 10_000 * (step % 2)))]);
+        let second = SignedRecord { by: number(1).0, ..link(1, 4, 1 << 30 | step) };
+        let bytes = signed_record::sign(&second, &identity(100));
         world.members[3].handle_message(world.now, number(1), &as_message(&[bytes]));
         for (by, to) in [(0, 5), (5, 0), (2, 4), (4, 2)] {
-            world.claim(by, &[(to, claim_of(20_000 + 10_000 * (step % 2)))]);
+            world.advertisement(by, &[(to, advertisement_of(20_000 + 10_000 * (step % 2)))]);
         }
         world.run(SECOND / 2);
         if step < 4 {
             continue;
         }
         for (at, by, of) in [(0, 5, 0), (3, 0, 5), (4, 2, 4), (2, 4, 2)] {
-            let is_of = |n: &&(Instant, FromGossip)| matches!(n.1, FromGossip::Claim { from, to, .. } if (from, to) == (number(of), number(by)));
+            let is_of = |n: &&(Instant, FromGossip)| matches!(n.1, FromGossip::LinkAdvertisement { from, to, .. } if (from, to) == (number(of), number(by)));
             let last = world.heard[at].iter().rev().find(is_of).map(|n| n.0);
             worst = worst.max(last.map_or(Duration::MAX, |last| world.now.saturating_since(last)));
         }
@@ -374,7 +373,7 @@ fn old_words_strangers_and_links_of_strangers_are_ignored() {
     let new = signed(&link(2, 1, 7), 2);
     world.hand(1, 0, &as_message(std::slice::from_ref(&new)));
     assert_eq!(world.heard[0].len(), 1);
-    for old in [new, signed(&link(2, 1, 6), 2), signed(&Said { start: 999, ..link(2, 1, 8) }, 2)] {
+    for old in [new, signed(&link(2, 1, 6), 2), signed(&SignedRecord { start: 999, ..link(2, 1, 8) }, 2)] {
         world.hand(1, 0, &as_message(&[old]));
     }
     assert_eq!(world.heard[0].len(), 1, "each word counts once");
@@ -384,7 +383,7 @@ fn old_words_strangers_and_links_of_strangers_are_ignored() {
     world.hand(1, 0, &as_message(&[signed(&link(2, 9, 9), 2)]));
     assert_eq!(world.heard[0].len(), 1);
     assert!(
-        world.members[0].held.known(world.now, number(9)).newest == 0
+        world.members[0].store.known(world.now, number(9)).newest == 0
             && !world.members[0].others.contains_key(&number(9))
     );
 }
@@ -408,15 +407,15 @@ fn what_a_liar_tells_of_others_makes_nobody_deaf_to_them() {
                 }
                 world.hand(1, to, &Message::encode_digest(asks, &invented));
             }
-            let words = [10, 5, 10, u64::MAX, 6].map(|n| signed(&link(1, 3, n), 1));
-            world.hand(1, to, &as_message(&words));
+            let records = [10, 5, 10, u64::MAX, 6].map(|n| signed(&link(1, 3, n), 1));
+            world.hand(1, to, &as_message(&records));
         }
-        world.claim(2, &[(3, CLAIM)]);
-        world.claim(0, &[(3, CLAIM)]);
+        world.advertisement(2, &[(3, CLAIM)]);
+        world.advertisement(0, &[(3, CLAIM)]);
         world.run(Duration::from_millis(100));
     }
-    world.claim(2, &[(3, claim_of(60_000))]);
-    world.claim(0, &[(3, claim_of(70_000))]);
+    world.advertisement(2, &[(3, advertisement_of(60_000))]);
+    world.advertisement(0, &[(3, advertisement_of(70_000))]);
     world.run(SECOND);
     for (at, to, rtt_us) in [(0, 2, 60_000), (3, 2, 60_000), (2, 0, 70_000), (3, 0, 70_000)] {
         assert_eq!(world.last(at, 3, to).flatten().map(|c| c.rtt_us), Some(rtt_us), "{at} of {to}");
@@ -429,13 +428,13 @@ fn what_a_liar_keeps_to_itself_others_tell() {
     let mut world = World::new(&all);
     // The middle one passes on nothing; a liar has given the last word of the third, and not those before.
     world.reaches = |_, _| false;
-    world.claim(2, &[(0, CLAIM), (1, CLAIM)]);
-    let newest = world.members[2].held.known(world.now, number(2)).newest;
+    world.advertisement(2, &[(0, CLAIM), (1, CLAIM)]);
+    let newest = world.members[2].store.known(world.now, number(2)).newest;
     // The last one is that it is alive.
     let none = [Known { of: number(2).0, newest: newest - 2, sum: 0 }];
     let last: Vec<Vec<u8>> = world.members[2]
-        .held
-        .news(world.now, (number(0), &none), 0, MOST_NEWS)
+        .store
+        .missing_for(world.now, (number(0), &none), 0, REPLY_BYTES_MAX)
         .into_iter()
         .map(<[u8]>::to_vec)
         .collect();
@@ -452,21 +451,20 @@ fn what_a_liar_keeps_to_itself_others_tell() {
 fn who_starts_again_is_heard_even_if_it_forgot_its_number() {
     let all = all_settings(3);
     // Also where nobody passes on any more what it said before.
-    for (start, away) in [(1001, Duration::ZERO), (3, Duration::ZERO), (3, held::FORGET + 5 * SECOND)] {
+    for (start, away) in [(1001, Duration::ZERO), (3, Duration::ZERO), (3, store::FORGET + 5 * SECOND)] {
         let mut world = World::new(&all);
-        world.claim(2, &[(1, CLAIM)]);
+        world.advertisement(2, &[(1, CLAIM)]);
         world.introduce(2, 1, "a certificate");
         world.run(SECOND);
         world.now = world.now + away;
         world.members[2] = Gossip::new(Arc::clone(&all[2]), Arc::default(), start, world.now);
         world.introduce(2, 1, "another one");
         for _ in 0..10 {
-            world.claim(2, &[(1, claim_of(50_000))]);
+            world.advertisement(2, &[(1, advertisement_of(50_000))]);
             world.run(Duration::from_millis(100));
         }
         assert_eq!(world.last(0, 1, 2).flatten().map(|c| c.rtt_us), Some(50_000), "{start}, away for {away:?}");
-        let another =
-            |n: &(Instant, FromGossip)| matches!(&n.1, FromGossip::Introduction { text, .. } if text == "another one");
+        let another = |n: &(Instant, FromGossip)| matches!(&n.1, FromGossip::CertificateAdvertisement { text, .. } if text == "another one");
         assert!(world.heard[0].iter().any(another), "{start}, away for {away:?}");
     }
 }
@@ -479,7 +477,7 @@ fn that_another_host_has_the_same_key_is_noticed() {
     let talk = |w: &mut World| {
         for step in 0..20 {
             for member in 0..w.members.len() {
-                w.claim(member, &[(1, claim_of(20_000 + 10_000 * (step % 2)))]);
+                w.advertisement(member, &[(1, advertisement_of(20_000 + 10_000 * (step % 2)))]);
             }
             w.run(SECOND);
         }
@@ -515,24 +513,24 @@ fn starts_and_subjects_do_not_pile_up() {
     let all = all_settings(3);
     let mut world = World::new(&all);
     for start in 1000..1200 {
-        world.hand(1, 0, &as_message(&[signed(&Said { start, ..link(1, 2, start) }, 1)]));
+        world.hand(1, 0, &as_message(&[signed(&SignedRecord { start, ..link(1, 2, start) }, 1)]));
         world.run(ROUND);
     }
-    assert_eq!(world.members[0].held.len(), 1);
+    assert_eq!(world.members[0].store.len(), 1);
     for subject in 0..200 {
-        let what = What::Link { from: subject, claim: None, relayed_bps: UNBOUNDED };
+        let what = RecordBody::Link { from: subject, advertisement: None, relayed_bps: UNBOUNDED };
         world.hand(
             1,
             0,
-            &as_message(&[signed(&Said { start: 4000, what, ..link(1, 2, 5000 + u64::from(subject)) }, 1)]),
+            &as_message(&[signed(&SignedRecord { start: 4000, what, ..link(1, 2, 5000 + u64::from(subject)) }, 1)]),
         );
         world.run(ROUND);
     }
-    assert!(world.members[0].held.len() <= world.members[0].most_words());
+    assert!(world.members[0].store.len() <= world.members[0].most_words());
     // Who is no member any more is forgotten.
     all[0].members.change(|m| m.clear());
     world.run(ROUND);
-    assert_eq!((world.members[0].held.len(), world.members[0].others.len()), (0, 0));
+    assert_eq!((world.members[0].store.len(), world.members[0].others.len()), (0, 0));
 }
 
 #[test]
@@ -540,7 +538,7 @@ fn a_word_that_took_longer_than_others_is_older_by_that() {
     let all = all_settings(3);
     let mut world = World::new(&all);
     world.reaches = |a, b| a + b == 3 || a + b == 1;
-    let said = |number: u64, at_ms| Said { number, at_ms, ..link(2, 1, number) };
+    let said = |number: u64, at_ms| SignedRecord { number, at_ms, ..link(2, 1, number) };
     let age = |w: &World| w.last(0, 1, 2).flatten().unwrap().age;
     world.hand(1, 0, &as_message(&[signed(&said(1, 5000), 2)]));
     assert_eq!(age(&world), Duration::ZERO, "clocks begin anywhere");
@@ -565,7 +563,7 @@ fn who_slept_is_heard_again_within_a_minute() {
     let mut ages = Vec::new();
     for number in 1..=60 {
         world.now = world.now + if number == 20 { 600 * SECOND } else { 2 * SECOND };
-        let said = Said { number, at_ms: 5000 + 2000 * number, ..link(2, 1, number) };
+        let said = SignedRecord { number, at_ms: 5000 + 2000 * number, ..link(2, 1, number) };
         world.hand(1, 0, &as_message(&[signed(&said, 2)]));
         ages.push(world.last(0, 1, 2).flatten().unwrap().age.as_secs_f64());
     }
@@ -579,12 +577,12 @@ fn what_its_speaker_does_not_say_any_more_is_not_passed_on() {
     let all = all_settings(3);
     let mut world = World::new(&all);
     world.reaches = |a, b| a + b != 2;
-    world.claim(2, &[(1, CLAIM)]);
+    world.advertisement(2, &[(1, CLAIM)]);
     world.introduce(2, 1, "a certificate");
     world.run(SECOND);
     assert!(world.last(0, 1, 2).is_some());
     world.reaches = |a, b| a + b == 1;
-    world.now = world.now + held::FORGET + SECOND;
+    world.now = world.now + store::FORGET + SECOND;
     world.members[0] = Gossip::new(Arc::clone(&all[0]), Arc::default(), 2000, world.now);
     world.heard[0].clear();
     world.run(SECOND);
@@ -595,9 +593,9 @@ fn what_its_speaker_does_not_say_any_more_is_not_passed_on() {
 fn a_liar_draws_only_so_much() {
     let all = all_settings(3);
     let mut world = World::new(&all);
-    let many: Vec<Said> = (0..8)
-        .map(|i| Said {
-            what: What::Certificate { of: i, endpoint: None, text: "x".repeat(1000) },
+    let many: Vec<SignedRecord> = (0..8)
+        .map(|i| SignedRecord {
+            what: RecordBody::Certificate { of: i, endpoint: None, text: "x".repeat(1000) },
             ..link(2, 1, 10 + u64::from(i))
         })
         .collect();
@@ -616,16 +614,16 @@ fn a_liar_draws_only_so_much() {
     }
     // Half of what may be sent in a second, an answer more, and somebody else still has one.
     let most = all[0].gossip_rate.as_bps() as usize / 8 / 2;
-    assert!(drawn > most / 2 && drawn <= most + MOST_NEWS, "{drawn}");
+    assert!(drawn > most / 2 && drawn <= most + REPLY_BYTES_MAX, "{drawn}");
     assert!(!world.members[0].handle_message(world.now, number(2), &asks).is_empty());
     let signatures = |w: &World| w.members[0].others[&number(1)].signatures;
     for number in 0..3000 {
         world.hand(1, 0, &as_message(&[signed(&link(1, 2, number + 1), 1)]));
     }
-    assert_eq!(signatures(&world), MOST_SIGNATURES);
+    assert_eq!(signatures(&world), SIGNATURES_MAX);
     world.run(SECOND);
     world.hand(1, 0, &as_message(&[signed(&link(1, 2, 9000), 1)]));
-    assert_eq!(world.members[0].held.known(world.now, number(1)).newest, 9000);
+    assert_eq!(world.members[0].store.known(world.now, number(1)).newest, 9000);
 }
 
 #[test]
@@ -635,9 +633,9 @@ fn the_gossip_goes_on_whatever_comes() {
     for bytes in [Vec::new(), vec![3; 70_000], digest] {
         gossip.handle_message(BEGIN, number(1), &bytes);
     }
-    gossip.handle_claims(BEGIN, vec![(number(1), CLAIM)]);
+    gossip.handle_own_links(BEGIN, vec![(number(1), CLAIM)]);
     let heard = gossip.handle_message(BEGIN, number(1), &as_message(&[signed(&link(2, 1, 3), 2)]));
-    assert!(matches!(&heard[..], [FromGossip::Claim { .. }]), "{heard:?}");
+    assert!(matches!(&heard[..], [FromGossip::LinkAdvertisement { .. }]), "{heard:?}");
     assert!(matches!(&gossip.handle_round(BEGIN)[..], [FromGossip::Send { .. }]));
 }
 
@@ -651,19 +649,20 @@ fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
         let span = 20;
         for second in 0..span {
             for member in 0..8 {
-                let claims: Vec<_> = (0..8).filter(|o| *o != member).map(|o| (o, claim_of(20_000 + second))).collect();
-                world.claim(member, &claims);
+                let advertisements: Vec<_> =
+                    (0..8).filter(|o| *o != member).map(|o| (o, advertisement_of(20_000 + second))).collect();
+                world.advertisement(member, &advertisements);
             }
             world.run(SECOND);
         }
-        world.claim(7, &[(6, claim_of(90_000))]);
+        world.advertisement(7, &[(6, advertisement_of(90_000))]);
         world.run(5 * SECOND);
         for member in 0..6 {
             assert_eq!(world.last(member, 6, 7).flatten().map(|c| c.rtt_us), Some(90_000), "{member} at {bps}");
         }
         let sent = 8.0 * (world.bytes + world.messages * FRAME) as f64 / all.len() as f64;
         // What was in the bucket, and an answer beyond it.
-        let may = bps as f64 * (span + 6) as f64 + 8.0 * MOST_NEWS as f64;
+        let may = bps as f64 * (span + 6) as f64 + 8.0 * REPLY_BYTES_MAX as f64;
         assert!(sent <= may, "{sent} of {may} bits each");
         let held_back: u64 = world.members.iter().map(|m| m.counters.counts().gossip_rate_limited).sum();
         assert_eq!(held_back > 0, bps == 64_000, "{held_back} at {bps}");
@@ -672,10 +671,10 @@ fn gossip_keeps_to_its_rate_and_changes_arrive_all_the_same() {
     assert!(took[0] < took[1], "{took:?}");
 }
 
-fn any_said() -> impl Strategy<Value = Said> {
+fn any_said() -> impl Strategy<Value = SignedRecord> {
     let extreme = || prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
-    let claim = (any::<u32>(), any::<[f32; 4]>(), any::<u64>(), any::<u16>(), any::<bool>()).prop_map(
-        |(rtt_us, [loss, low, high, frames], capacity, size, with_traffic)| wire::overlay::gossip::Claim {
+    let advertisement = (any::<u32>(), any::<[f32; 4]>(), any::<u64>(), any::<u16>(), any::<bool>()).prop_map(
+        |(rtt_us, [loss, low, high, frames], capacity, size, with_traffic)| wire::overlay::gossip::LinkAdvertisement {
             rtt_us,
             loss,
             low,
@@ -687,15 +686,15 @@ fn any_said() -> impl Strategy<Value = Said> {
         },
     );
     let member = || prop_oneof![(0..4usize).prop_map(|i| number(i).0), any::<u32>()];
-    let link = (member(), proptest::option::of(claim), any::<u64>())
-        .prop_map(|(from, claim, relayed_bps)| What::Link { from, claim, relayed_bps });
-    let certificate = (member(), ".{0,40}").prop_map(|(of, text)| What::Certificate { of, endpoint: None, text });
-    let alive = (0..3u32, vec(any::<u32>(), 0..9)).prop_map(|(part, back)| What::Alive { part, back });
+    let link = (member(), proptest::option::of(advertisement), any::<u64>())
+        .prop_map(|(from, advertisement, relayed_bps)| RecordBody::Link { from, advertisement, relayed_bps });
+    let certificate = (member(), ".{0,40}").prop_map(|(of, text)| RecordBody::Certificate { of, endpoint: None, text });
+    let alive = (0..3u32, vec(any::<u32>(), 0..9)).prop_map(|(part, back)| RecordBody::Alive { part, back });
     (0..3usize, extreme(), extreme(), extreme(), prop_oneof![link, certificate, alive])
-        .prop_map(|(by, start, n, at_ms, what)| Said { by: number(by).0, start, number: n, at_ms, what })
+        .prop_map(|(by, start, n, at_ms, what)| SignedRecord { by: number(by).0, start, number: n, at_ms, what })
 }
 
-fn speaker(said: &Said) -> Identity {
+fn origin(said: &SignedRecord) -> Identity {
     (0..3).map(identity).find(|i| i.public().member() == Member(said.by)).unwrap()
 }
 
@@ -713,12 +712,12 @@ proptest! {
         let all = all_settings(3);
         let mut world = World::new(&all);
         let known: Vec<Known> = digests.into_iter().map(|(of, newest, sum)| Known { of: number(of as usize % 4).0, newest, sum }).collect();
-        let signed: Vec<Vec<u8>> = saids.iter().map(|s| said::sign(s, &speaker(s))).collect();
+        let signed: Vec<Vec<u8>> = saids.iter().map(|s| signed_record::sign(s, &origin(s))).collect();
         for bytes in garbage.iter().cloned().chain([as_message(&bodies), as_message(&signed), Message::encode_digest(asks, &known)]) {
             world.hand(1, 0, &bytes);
             let versioned = [&[4, 1, 0, 1][..], &bytes].concat();
             world.hand(2, 0, &versioned);
-            world.claim(0, &[(1, CLAIM)]);
+            world.advertisement(0, &[(1, CLAIM)]);
             world.run(ROUND);
         }
     }

@@ -11,7 +11,7 @@ use route::{Begin, Record};
 use super::events::{self, EventFile};
 use crate::OverlayError;
 use crate::counters::{Counters, bump};
-use crate::record::RecordFile;
+use crate::decision_log::RecordFile;
 use crate::settings::Settings;
 
 /// Lines that may wait for the disk: of ten members some ten seconds of their record.
@@ -19,14 +19,14 @@ const WAITING: usize = 8192;
 /// How long the end waits for the last of them.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-enum Line {
+enum FrameSealer {
     Event(String),
     Record(Box<Record>),
 }
 
 /// Where lines go.
 pub(super) struct Files {
-    lines: SyncSender<Line>,
+    lines: SyncSender<FrameSealer>,
     has_events: bool,
     has_record: bool,
     counters: Arc<Counters>,
@@ -74,13 +74,13 @@ impl Files {
     }
 
     pub(super) fn event(&self, line: String) {
-        if self.has_events && self.lines.try_send(Line::Event(line)).is_err() {
+        if self.has_events && self.lines.try_send(FrameSealer::Event(line)).is_err() {
             bump(&self.counters.event_log_dropped);
         }
     }
 
     pub(super) fn record(&mut self, record: Box<Record>) {
-        if self.has_record && self.lines.try_send(Line::Record(record)).is_err() {
+        if self.has_record && self.lines.try_send(FrameSealer::Record(record)).is_err() {
             // With a gap it would not replay.
             tracing::warn!("the record of decisions ends here, as its disk is too slow; all else goes on");
             self.has_record = false;
@@ -102,7 +102,7 @@ fn begun(settings: &Settings, record: Result<RecordFile, OverlayError>) -> Resul
 
 /// Until nobody has lines any more.
 fn write(
-    lines: &Receiver<Line>,
+    lines: &Receiver<FrameSealer>,
     mut events: Option<EventFile<File>>,
     mut record: Option<RecordFile>,
     counters: &Counters,
@@ -110,12 +110,12 @@ fn write(
     while let Ok(first) = lines.recv() {
         for line in std::iter::once(first).chain(lines.try_iter().take(WAITING)) {
             match line {
-                Line::Event(line) => {
+                FrameSealer::Event(line) => {
                     if !events.as_mut().is_some_and(|file| file.write(&line)) {
                         bump(&counters.event_log_dropped);
                     }
                 }
-                Line::Record(line) => record.iter_mut().for_each(|file| file.add(&line)),
+                FrameSealer::Record(line) => record.iter_mut().for_each(|file| file.add(&line)),
             }
         }
         record.iter_mut().for_each(RecordFile::flush);

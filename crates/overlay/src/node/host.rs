@@ -9,8 +9,8 @@ use units::Instant;
 use super::threads::Threads;
 use super::{Input, Node, PATIENCE};
 use crate::OverlayError;
+use crate::core::Event;
 use crate::host_routes::{Found, HostState, Restored};
-use crate::mesh::Event;
 use std::sync::mpsc::SyncSender;
 
 /// How long changes are gathered before the host is looked at: routing daemons change thousands of routes in a row, and `ip link set DEV down; ip link set

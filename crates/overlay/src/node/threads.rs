@@ -9,12 +9,12 @@ use crate::OverlayError;
 
 /// That all shall end, and why if nobody has asked for it.
 #[derive(Default)]
-pub(super) struct Ending {
+pub(super) struct Shutdown {
     is_due: AtomicBool,
     why: Mutex<Option<OverlayError>>,
 }
 
-impl Ending {
+impl Shutdown {
     pub(super) fn begin(&self) {
         self.is_due.store(true, Ordering::Relaxed);
     }
@@ -36,7 +36,7 @@ impl Ending {
 /// The member's threads. When one of them fails, all end.
 #[derive(Default)]
 pub(super) struct Threads {
-    pub(super) ending: Arc<Ending>,
+    pub(super) ending: Arc<Shutdown>,
     running: Vec<JoinHandle<()>>,
 }
 

@@ -11,7 +11,7 @@ use wire::overlay::Sealed;
 use super::*;
 use crate::inbound::note_reset;
 use crate::session::{Cipher, Keys, Number, Session};
-use crate::table::{Peer, Sources};
+use crate::table::{PeerEntry, Sources};
 
 /// Inner packets of this length: a thousand of them are a megabyte.
 const BYTES: usize = 1000;
@@ -23,7 +23,7 @@ fn table(to: std::net::SocketAddr) -> Table {
     let (hop, session) = (Arc::clone(&end), Some(Arc::clone(&end)));
     let route = Route {
         path: Path::direct(Member(2)),
-        lane: 0,
+        space: 0,
         weight: 1.0,
         predicted_bps: 0,
         capacity_bps: 0,
@@ -34,14 +34,14 @@ fn table(to: std::net::SocketAddr) -> Table {
         hop,
     };
     let subnet = IpAddr::from(Ipv4Addr::new(10, 77, 0, 2)).into();
-    let (quota, places) = (Arc::default(), crate::places::MemberPlaces::default());
-    let peer = Peer {
+    let (quota, permits) = (Arc::default(), crate::permits::PeerPermits::default());
+    let peer = PeerEntry {
         endpoint: Some(to),
         session,
         sources: Sources::new(&[subnet], [].iter()),
         routes: vec![route],
         quota,
-        places,
+        permits,
     };
     let index = HashMap::from([(Member(2), 0)]);
     Table { own: Member(1), peers: vec![peer], index, prefixes: vec![(subnet, 0)], ..Table::default() }
@@ -238,7 +238,7 @@ fn two_routes(sockets: [&UdpSocket; 2], weights: [f64; 2]) -> Table {
     let peer = &mut both.peers[0];
     peer.routes.extend(second.peers.into_iter().flat_map(|p| p.routes));
     peer.routes[1].path = Path::via(&[Member(3)], Member(2)).unwrap();
-    peer.routes[1].lane = 3;
+    peer.routes[1].space = 3;
     for (route, weight) in peer.routes.iter_mut().zip(weights) {
         (route.weight, route.predicted_bps, route.capacity_bps) = (weight, 100_000_000, 100_000_000);
     }

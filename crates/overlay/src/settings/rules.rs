@@ -2,12 +2,12 @@
 
 use route::{ALPHA, BETA, Model, Policy};
 use serde::Deserialize;
-use wire::overlay::{LANE_SENSOR, LANE_TRIALS};
+use wire::overlay::{SPACE_PROBES, SPACE_SENSOR};
 
 use super::{File, PolicyName, Settings};
 
-/// Ways to a destination at once: the direct one, and one for each of the lanes that ways over relays have.
-const PATHS: std::ops::RangeInclusive<usize> = 1..=(LANE_SENSOR - LANE_TRIALS) as usize;
+/// Ways to a destination at once: the direct one, and one for each of the packet number spaces that ways over relays have.
+const PATHS: std::ops::RangeInclusive<usize> = 1..=(SPACE_SENSOR - SPACE_PROBES) as usize;
 /// Of eta: beyond, nobody means a share.
 const ETA: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 

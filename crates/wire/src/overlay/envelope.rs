@@ -22,7 +22,7 @@ pub struct Envelope {
     pub queue: u8,
     /// Session identifier of this hop, chosen by the receiver of the datagram.
     pub receiver: u32,
-    /// Sequence number in this hop's packet-number space (lane) and queue.
+    /// Sequence number in this hop's packet-number space (packet number space) and queue.
     pub sequence: u64,
     /// Node that sealed the frame.
     pub origin: u32,

@@ -3,7 +3,7 @@ use super::{u32_at, u64_at};
 /// Maximum length of a message in bytes, so that it fits a frame on every path that supports IPv6.
 pub const MESSAGE_MAX: usize = 1100;
 
-/// Maximum number of lanes (packet-number spaces) in one report.
+/// Maximum number of packet number spaces (packet-number spaces) in one report.
 pub const REPORTS_MAX: usize = 24;
 
 const REPORT: u8 = 1;
@@ -17,16 +17,16 @@ const TRAIN_SEEN: u8 = 8;
 const CERTIFICATE: u8 = 9;
 const SIZE_IS: u8 = 10;
 
-/// Length in bytes of a lane's entry in a report.
+/// Length in bytes of a packet number space's entry in a report.
 const LANE: usize = 40;
 /// Length in bytes of a gossip piece before its data.
 const GOSSIP_HEADER: usize = 9;
 
-/// Receiver's counters of one lane (packet-number space), from which both ends derive losses and delays.
+/// Receiver's counters of one packet number space (packet-number space), from which both ends derive losses and delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LaneReport {
+pub struct SpaceReport {
     /// Lane of the session.
-    pub lane: u8,
+    pub space: u8,
     /// Frames sent up to the latest frame that arrived, derived from the sequence numbers of each queue.
     pub sent: u64,
     /// Frames received since the session started, without duplicates.
@@ -48,7 +48,7 @@ pub struct LaneReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Counters of the frames that arrived from the receiver of this message.
-    Report(Vec<LaneReport>),
+    Report(Vec<SpaceReport>),
     /// A filler that is only counted, sent where traffic is too sparse to measure a path.
     Probe,
     /// A piece of a gossip message.
@@ -103,13 +103,13 @@ pub enum Message {
 }
 
 impl Message {
-    /// Encodes the message. A report of more than [`REPORTS_MAX`] lanes is truncated, as is data that does not fit.
+    /// Encodes the message. A report of more than [`REPORTS_MAX`] packet number spaces is truncated, as is data that does not fit.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Report(lanes) => {
+            Self::Report(spaces) => {
                 let mut b = vec![REPORT];
-                for lane in lanes.iter().take(REPORTS_MAX) {
-                    lane.write(&mut b);
+                for space in spaces.iter().take(REPORTS_MAX) {
+                    space.write(&mut b);
                 }
                 b
             }
@@ -145,8 +145,8 @@ impl Message {
         match *kind {
             REPORT => {
                 let whole = rest.len().is_multiple_of(LANE) && rest.len() <= LANE * REPORTS_MAX;
-                let lanes = rest.chunks_exact(LANE).map(LaneReport::read).collect::<Option<Vec<_>>>();
-                lanes.filter(|_| whole).map(Self::Report)
+                let spaces = rest.chunks_exact(LANE).map(SpaceReport::read).collect::<Option<Vec<_>>>();
+                spaces.filter(|_| whole).map(Self::Report)
             }
             PROBE => Some(Self::Probe),
             GOSSIP => Self::gossip(rest).filter(|_| bytes.len() <= MESSAGE_MAX),
@@ -183,9 +183,9 @@ impl Message {
     pub const CERTIFICATE_DATA: usize = MESSAGE_MAX - 1;
 }
 
-impl LaneReport {
+impl SpaceReport {
     fn write(&self, b: &mut Vec<u8>) {
-        b.extend(u32::from(self.lane).to_be_bytes());
+        b.extend(u32::from(self.space).to_be_bytes());
         b.extend(self.sent.to_be_bytes());
         b.extend(self.received.to_be_bytes());
         b.extend(self.bytes.to_be_bytes());
@@ -196,7 +196,7 @@ impl LaneReport {
 
     fn read(b: &[u8]) -> Option<Self> {
         Some(Self {
-            lane: u8::try_from(u32_at(b, 0)?).ok()?,
+            space: u8::try_from(u32_at(b, 0)?).ok()?,
             sent: u64_at(b, 4)?,
             received: u64_at(b, 12)?,
             bytes: u64_at(b, 20)?,

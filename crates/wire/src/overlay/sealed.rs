@@ -4,14 +4,14 @@ use super::{Kind, u32_at, u64_at};
 pub const SEALED_BYTES: usize = 24;
 
 /// Lane (packet-number space) of frames that go directly to their receiver.
-pub const LANE_DIRECT: u8 = 0;
+pub const SPACE_DIRECT: u8 = 0;
 /// Lane of envelopes on one hop.
-pub const LANE_RELAYED: u8 = 1;
+pub const SPACE_RELAYED: u8 = 1;
 /// Lane of packet trains and PMTU probes, so that losses which they cause themselves do not count as loss of the
-/// link. Frames over relays use the lanes between this one and [`LANE_SENSOR`], one for each path.
-pub const LANE_TRIALS: u8 = 2;
+/// link. Frames over relays use the packet number spaces between this one and [`SPACE_SENSOR`], one for each path.
+pub const SPACE_PROBES: u8 = 2;
 /// Lane of direct loss-sensor probes, which are counted apart from all other frames (Mark et al. 2008, section II.A).
-pub const LANE_SENSOR: u8 = 16;
+pub const SPACE_SENSOR: u8 = 16;
 
 /// Maximum number of sending threads of a node, each of which numbers its frames independently: two for each of 16
 /// queues, and one more.
@@ -38,21 +38,21 @@ pub enum Content {
 }
 
 /// Header of a sealed frame, all of it authenticated:
-/// `kind` u8 | `content` 4 bits, `class` 4 bits | `queue` u8 | `lane` u8 | `receiver` u32 | `sequence` u64 | `sent` u32 | `rate` u8 | zero 3 bytes.
+/// `kind` u8 | `content` 4 bits, `class` 4 bits | `queue` u8 | `space` u8 | `receiver` u32 | `sequence` u64 | `sent` u32 | `rate` u8 | zero 3 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
     /// What is inside.
     pub content: Content,
     /// Flow class, 0 to 15: 0 unknown, 1 a mouse (short flow), 2 an elephant (large flow), 3 a rate-aware sender.
     pub class: u8,
-    /// Queue of its sender, below [`QUEUES_MAX`]. Each queue numbers the frames of a lane independently, so that no
+    /// Queue of its sender, below [`QUEUES_MAX`]. Each queue numbers the frames of a packet number space independently, so that no
     /// queue waits for another and reordering between queues does not count as loss.
     pub queue: u8,
     /// Packet-number space of the session, one for each path.
-    pub lane: u8,
+    pub space: u8,
     /// Session identifier, chosen by the receiver of the frame.
     pub receiver: u32,
-    /// Sequence number in its lane and queue, from 0: with both it forms the nonce, and it reveals losses.
+    /// Sequence number in its packet number space and queue, from 0: with both it forms the nonce, and it reveals losses.
     pub sequence: u64,
     /// Send time in microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,
@@ -71,7 +71,7 @@ impl Sealed {
         let mut b = [0; SEALED_BYTES];
         b[0] = Kind::Sealed.byte();
         b[1] = content << 4 | self.class & 0x0f;
-        b[2..4].copy_from_slice(&[self.queue, self.lane]);
+        b[2..4].copy_from_slice(&[self.queue, self.space]);
         b[4..8].copy_from_slice(&self.receiver.to_be_bytes());
         b[8..16].copy_from_slice(&self.sequence.to_be_bytes());
         b[16..20].copy_from_slice(&self.sent.to_be_bytes());
@@ -93,7 +93,7 @@ impl Sealed {
             content,
             class: b[1] & 0x0f,
             queue: b[2],
-            lane: b[3],
+            space: b[3],
             receiver: u32_at(b, 4)?,
             sequence: u64_at(b, 8)?,
             sent: u32_at(b, 16)?,

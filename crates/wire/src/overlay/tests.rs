@@ -3,20 +3,20 @@ use proptest::prelude::*;
 use super::*;
 
 prop_compose! {
-    fn sealed()(content in 0..3_u8, class in 0..16_u8, queue in 0..QUEUES_MAX as u8, lane: u8, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
+    fn sealed()(content in 0..3_u8, class in 0..16_u8, queue in 0..QUEUES_MAX as u8, space: u8, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
         let content = match content {
             0 => Content::Packet { partial: false },
             1 => Content::Packet { partial: true },
             _ => Content::Message,
         };
-        Sealed { content, class, queue, lane, receiver, sequence, sent, rate }
+        Sealed { content, class, queue, space, receiver, sequence, sent, rate }
     }
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let lane = (any::<(u8, u64, u64, u64)>(), any::<(u32, u32, u32)>()).prop_map(
-        |((lane, sent, received, bytes), (echo, held, queued))| LaneReport {
-            lane,
+    let space = (any::<(u8, u64, u64, u64)>(), any::<(u32, u32, u32)>()).prop_map(
+        |((space, sent, received, bytes), (echo, held, queued))| SpaceReport {
+            space,
             sent,
             received,
             bytes,
@@ -27,7 +27,7 @@ fn message() -> impl Strategy<Value = Message> {
     );
     let data = proptest::collection::vec(any::<u8>(), 0..=Message::GOSSIP_DATA);
     prop_oneof![
-        proptest::collection::vec(lane, 0..=REPORTS_MAX).prop_map(Message::Report),
+        proptest::collection::vec(space, 0..=REPORTS_MAX).prop_map(Message::Report),
         Just(Message::Probe),
         (any::<u32>(), any::<u16>(), 1..=u16::MAX, data).prop_map(|(number, piece, pieces, data)| Message::Gossip {
             number,
@@ -159,7 +159,7 @@ fn datagrams_of_a_handshake_are_as_the_document_has_them() {
 
 #[test]
 fn a_sealed_frame_is_as_the_document_has_it() {
-    // b4 | content 4 bits, class 4 bits | queue u8 | lane u8 | receiver u32 | sequence u64 | sent u32 | rate u8 | 0 0 0 | contents | tag 16
+    // b4 | content 4 bits, class 4 bits | queue u8 | packet number space u8 | receiver u32 | sequence u64 | sent u32 | rate u8 | 0 0 0 | contents | tag 16
     let frame = |second: &str| bytes(&format!("b4 {second} 0b 0d 12345678 0123456789abcdef fedcba98 5a 000000"));
     let all = [
         ("00", Content::Packet { partial: false }, 0),
@@ -173,7 +173,7 @@ fn a_sealed_frame_is_as_the_document_has_it() {
             content,
             class,
             queue: 11,
-            lane: 13,
+            space: 13,
             receiver: 0x1234_5678,
             sequence: 0x0123_4567_89ab_cdef,
             sent: 0xfedc_ba98,
@@ -219,8 +219,8 @@ fn an_envelope_is_as_the_document_has_it() {
 
 #[test]
 fn messages_are_as_the_document_has_them() {
-    let lane = |lane| LaneReport {
-        lane,
+    let space = |space| SpaceReport {
+        space,
         sent: 0x0102_0304_0506_0708,
         received: 0x1112_1314_1516_1718,
         bytes: 0x2122_2324_2526_2728,
@@ -228,10 +228,10 @@ fn messages_are_as_the_document_has_them() {
         held: 0x4142_4344,
         queued: 0x5152_5354,
     };
-    // lane u32 | sent u64 | received u64 | bytes u64 | echo u32 | held u32 | queued u32
+    // packet number space u32 | sent u64 | received u64 | bytes u64 | echo u32 | held u32 | queued u32
     let counts = "0102030405060708 1112131415161718 2122232425262728 31323334 41424344 51525354";
     let all = [
-        (Message::Report(vec![lane(0), lane(9)]), format!("01 00000000 {counts} 00000009 {counts}")),
+        (Message::Report(vec![space(0), space(9)]), format!("01 00000000 {counts} 00000009 {counts}")),
         (Message::Probe, "02".to_owned()),
         (
             Message::Gossip { number: 0xa1b2_c3d4, piece: 2, pieces: 5, data: vec![7, 8] },

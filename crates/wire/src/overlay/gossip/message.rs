@@ -28,7 +28,7 @@ pub struct Message<'a> {
     /// Records that the sender knows, per originator.
     pub digest: Vec<Known>,
     /// Signed records.
-    pub words: Vec<&'a [u8]>,
+    pub records: Vec<&'a [u8]>,
 }
 
 impl<'a> Message<'a> {
@@ -54,8 +54,8 @@ impl<'a> Message<'a> {
         }
         while !rest.is_empty() {
             let length = usize::from(u16::from_be_bytes(take(&mut rest)?));
-            let (word, after) = rest.split_at_checked(length).filter(|_| length <= SAID_MAX)?;
-            message.words.push(word);
+            let (record, after) = rest.split_at_checked(length).filter(|_| length <= SAID_MAX)?;
+            message.records.push(record);
             rest = after;
         }
         Some(message)
@@ -74,11 +74,11 @@ impl<'a> Message<'a> {
     }
 
     /// Encodes records into as few messages as possible.
-    pub fn encode_words<'w>(words: impl Iterator<Item = &'w [u8]>) -> Vec<Vec<u8>> {
+    pub fn encode_words<'w>(records: impl Iterator<Item = &'w [u8]>) -> Vec<Vec<u8>> {
         let mut messages: Vec<Vec<u8>> = Vec::new();
-        for word in words {
-            let Ok(length) = u16::try_from(word.len()) else { continue };
-            let bytes = [&length.to_be_bytes(), word].concat();
+        for record in records {
+            let Ok(length) = u16::try_from(record.len()) else { continue };
+            let bytes = [&length.to_be_bytes(), record].concat();
             match messages.last_mut().filter(|m| m.len() + bytes.len() <= Self::FRAME_BYTES) {
                 Some(message) => message.extend(bytes),
                 None => messages.push([header(false, 0), bytes].concat()),

@@ -3,12 +3,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn any_said() -> impl Strategy<Value = Said> {
+fn any_said() -> impl Strategy<Value = SignedRecord> {
     let number = || any::<f32>().prop_filter("a number", |x| x.is_finite());
     let capacity = prop_oneof![Just(None), (1..=u64::MAX).prop_map(Some)];
     let datagram = prop_oneof![Just(None), (1..=u16::MAX).prop_map(Some)];
-    let claim = (any::<u32>(), (number(), number(), number(), number()), capacity, datagram, any::<bool>()).prop_map(
-        |(rtt_us, (loss, low, high, frames), capacity_bps, datagram, with_traffic)| Claim {
+    let advertisement = (any::<u32>(), (number(), number(), number(), number()), capacity, datagram, any::<bool>())
+        .prop_map(|(rtt_us, (loss, low, high, frames), capacity_bps, datagram, with_traffic)| LinkAdvertisement {
             rtt_us,
             loss,
             low,
@@ -17,20 +17,22 @@ fn any_said() -> impl Strategy<Value = Said> {
             capacity_bps,
             datagram,
             with_traffic,
-        },
-    );
+        });
     let endpoint = prop_oneof![
         Just(None),
         any::<([u8; 4], u16)>().prop_map(|e| Some(e.into())),
         any::<([u8; 16], u16)>().prop_map(|e| Some(e.into()))
     ];
-    let link = (any::<u32>(), proptest::option::of(claim), any::<u64>())
-        .prop_map(|(from, claim, relayed_bps)| What::Link { from, claim, relayed_bps });
-    let certificate =
-        (any::<u32>(), endpoint, ".{0,40}").prop_map(|(of, endpoint, text)| What::Certificate { of, endpoint, text });
-    let alive = (any::<u32>(), vec(any::<u32>(), 0..9)).prop_map(|(part, back)| What::Alive { part, back });
+    let link = (any::<u32>(), proptest::option::of(advertisement), any::<u64>())
+        .prop_map(|(from, advertisement, relayed_bps)| RecordBody::Link { from, advertisement, relayed_bps });
+    let certificate = (any::<u32>(), endpoint, ".{0,40}").prop_map(|(of, endpoint, text)| RecordBody::Certificate {
+        of,
+        endpoint,
+        text,
+    });
+    let alive = (any::<u32>(), vec(any::<u32>(), 0..9)).prop_map(|(part, back)| RecordBody::Alive { part, back });
     (any::<(u32, u64, u64, u64)>(), prop_oneof![link, certificate, alive])
-        .prop_map(|((by, start, number, at_ms), what)| Said { by, start, number, at_ms, what })
+        .prop_map(|((by, start, number, at_ms), what)| SignedRecord { by, start, number, at_ms, what })
 }
 
 fn known() -> impl Strategy<Value = Known> {
@@ -42,25 +44,25 @@ proptest! {
     fn everything_that_is_said_arrives_as_it_was(said in any_said(), signature: [u8; 32]) {
         let signed = [&signature[..], &signature, &said.encode()].concat();
         prop_assert!(signed.len() <= SAID_MAX);
-        prop_assert_eq!(Said::decode(&signed), Some(said));
-        prop_assert_eq!(Said::decode(&signed[..SIGNATURE_BYTES - 1]), None);
+        prop_assert_eq!(SignedRecord::decode(&signed), Some(said));
+        prop_assert_eq!(SignedRecord::decode(&signed[..SIGNATURE_BYTES - 1]), None);
     }
 
     #[test]
-    fn digests_and_words_arrive_as_they_were(asks: bool, digest in vec(known(), 0..300), words in vec(vec(any::<u8>(), 0..400), 0..20)) {
+    fn digests_and_words_arrive_as_they_were(asks: bool, digest in vec(known(), 0..300), records in vec(vec(any::<u8>(), 0..400), 0..20)) {
         let bytes = Message::encode_digest(asks, &digest);
         let read = Message::decode(&bytes).unwrap();
         prop_assert_eq!((read.asks, &read.digest[..]), (asks, &digest[..digest.len().min(DIGEST_MAX)]));
-        let messages = Message::encode_words(words.iter().map(|w| &w[..]));
+        let messages = Message::encode_words(records.iter().map(|w| &w[..]));
         prop_assert!(messages.iter().all(|m| m.len() <= Message::FRAME_BYTES));
         let read: Vec<Message<'_>> = messages.iter().map(|m| Message::decode(m).unwrap()).collect();
-        prop_assert!(read.iter().flat_map(|m| &m.words).eq(words.iter()));
+        prop_assert!(read.iter().flat_map(|m| &m.records).eq(records.iter()));
     }
 }
 
 #[test]
 fn words_are_laid_out_as_the_specification_says() {
-    let claim = Claim {
+    let advertisement = LinkAdvertisement {
         rtt_us: 20_000,
         loss: 0.5,
         low: 0.25,
@@ -70,22 +72,25 @@ fn words_are_laid_out_as_the_specification_says() {
         datagram: Some(1500),
         with_traffic: true,
     };
-    let said = |what| Said { by: 1, start: 2, number: 3, at_ms: 4, what };
+    let said = |what| SignedRecord { by: 1, start: 2, number: 3, at_ms: 4, what };
     let head = "00000001000000000000000200000000000000030000000000000004";
-    let link = said(What::Link { from: 9, claim: Some(claim), relayed_bps: 2_000_000 });
+    let link = said(RecordBody::Link { from: 9, advertisement: Some(advertisement), relayed_bps: 2_000_000 });
     let expected =
         format!("{head}01000000090500000000001e848000004e203f0000003e8000003f40000043c800000000000005f5e10005dc");
     assert_eq!(crate::hex::encode(&link.encode()), expected);
-    let certificate =
-        said(What::Certificate { of: 9, endpoint: Some("192.0.2.1:5460".parse().unwrap()), text: "ab".to_owned() });
+    let certificate = said(RecordBody::Certificate {
+        of: 9,
+        endpoint: Some("192.0.2.1:5460".parse().unwrap()),
+        text: "ab".to_owned(),
+    });
     assert_eq!(crate::hex::encode(&certificate.encode()), format!("{head}020000000904c000020115546162"));
-    let alive = said(What::Alive { part: 1, back: vec![7] });
+    let alive = said(RecordBody::Alive { part: 1, back: vec![7] });
     assert_eq!(crate::hex::encode(&alive.encode()), format!("{head}030000000100000007"));
 }
 
 #[test]
 fn a_claim_of_no_numbers_is_none() {
-    let claim = |loss| Claim {
+    let advertisement = |loss| LinkAdvertisement {
         rtt_us: 1,
         loss,
         low: 0.0,
@@ -96,11 +101,11 @@ fn a_claim_of_no_numbers_is_none() {
         with_traffic: false,
     };
     let signed = |loss| {
-        let what = What::Link { from: 1, claim: Some(claim(loss)), relayed_bps: UNBOUNDED };
-        [&[0; SIGNATURE_BYTES], &Said { by: 1, start: 1, number: 1, at_ms: 1, what }.encode()[..]].concat()
+        let what = RecordBody::Link { from: 1, advertisement: Some(advertisement(loss)), relayed_bps: UNBOUNDED };
+        [&[0; SIGNATURE_BYTES], &SignedRecord { by: 1, start: 1, number: 1, at_ms: 1, what }.encode()[..]].concat()
     };
-    assert!(Said::decode(&signed(0.5)).is_some());
+    assert!(SignedRecord::decode(&signed(0.5)).is_some());
     for none in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        assert_eq!(Said::decode(&signed(none)), None, "{none}");
+        assert_eq!(SignedRecord::decode(&signed(none)), None, "{none}");
     }
 }

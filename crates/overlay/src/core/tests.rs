@@ -1,0 +1,750 @@
+//! Members over a simulated network, in virtual time: real handshakes, real frames, real gossip, real decisions.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use super::*;
+use crate::counters::Counters;
+use crate::decapsulate::{Arrival, Decapsulator, Event as FromNetwork, Verdict};
+use crate::encapsulate::{self, FrameSealer, address, head, relay_queue, tail};
+use crate::handshake_limiter::MacKeys;
+use crate::identity::{Identity, PublicKey};
+use crate::secrets::Secrets;
+use crate::sensor::LossSensor;
+use crate::settings::{Endpoint, MemberSettings, Offload, PolicyName};
+use crate::table::Table;
+use wire::overlay::{Content, SPACE_DIRECT};
+
+mod allocations;
+mod churn;
+mod clones;
+mod counted;
+mod endpoints;
+mod flood;
+mod follow;
+mod handshakes;
+mod liars;
+mod links;
+mod marks;
+mod membership;
+mod metrics;
+mod models;
+mod permits;
+mod prefixes;
+mod probing;
+mod queues;
+mod record;
+mod relaying;
+mod reload;
+mod replay;
+mod restarts;
+mod security;
+mod status;
+mod steady;
+mod unknown;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Time of day at the begin.
+const UTC: u64 = 1_800_000_000;
+
+/// What the network does between two members, one way.
+#[derive(Clone, Copy)]
+struct Wire {
+    delay: Duration,
+    loss: f64,
+    /// b/s; infinite where there is none.
+    rate: Option<u64>,
+    /// For how long a datagram waits for its turn at most; one that would have to wait longer is dropped.
+    queue: Duration,
+    /// IP bytes of the largest datagram.
+    size: usize,
+}
+
+/// Bytes of a packet that fills a link.
+const PLACE: u64 = 1500;
+
+/// Members reach each other within 10 ms each way, without loss.
+const WIRE: Wire = Wire { delay: Duration::from_millis(10), loss: 0.0, rate: None, queue: Duration::MAX, size: 1500 };
+
+struct Host {
+    core: Core,
+    /// When it has something to do: asking each of many at each datagram would take longer than all else.
+    due: Instant,
+    decapsulator: Decapsulator,
+    table: Table,
+    counters: Counters,
+    /// Bytes of packets that were delivered, and events.
+    delivered: Vec<Vec<u8>>,
+    events: Vec<(Instant, Event)>,
+    records: Vec<route::Record>,
+    /// Names that were to be looked up.
+    asked: Vec<(Instant, Member, String)>,
+    /// What goes to the tunnel by its routes.
+    routes: Vec<ipnet::IpNet>,
+    is_dead: bool,
+    clock: HostClock,
+    /// Share of what it should pass on that it drops without a word.
+    drops: f64,
+}
+
+/// Members by index; `0 > 1` is the wire from the first to the second.
+struct World {
+    hosts: Vec<Host>,
+    wires: BTreeMap<(usize, usize), Wire>,
+    /// Until when each wire that has a rate is at it.
+    busy: BTreeMap<(usize, usize), Instant>,
+    /// Datagrams on their way: when they arrive, a number that keeps their order, where from and to.
+    flying: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
+    number: u64,
+    /// Datagrams that found a queue full.
+    overflowed: Vec<Vec<u8>>,
+    prng: Prng,
+    now: Instant,
+    /// How much later than they asked for members are called.
+    late: Duration,
+    /// For how long a member's machine stands still in the middle of each third train by a wire, and how many trains it has sent there.
+    stands_still: Option<(usize, Duration)>,
+    trains: BTreeMap<SocketAddr, u64>,
+    /// Members say nothing of links to others, so that what is sent is of probes, reports and packets only.
+    without_gossip: bool,
+    /// Trains of packets do not arrive.
+    without_trains: bool,
+    /// What one of them says instead of the truth.
+    lies: Option<liars::Lies>,
+    /// Everything that was ever sent, for those who listen.
+    seen: Vec<(usize, usize, Vec<u8>)>,
+}
+
+pub(crate) fn identity(index: usize) -> Identity {
+    Identity::from_seed(&[index as u8 + 1; 32])
+}
+
+fn endpoint(index: usize) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::new(192, 0, 2, index as u8 + 1).into(), 5460)
+}
+
+fn inner(index: usize) -> IpAddr {
+    Ipv4Addr::new(10, 77, 0, index as u8 + 1).into()
+}
+
+/// A mesh that starts with a number as its seed.
+pub(crate) fn core(settings: Arc<Settings>, seed: u64, now: Instant, utc_s: u64) -> Core {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let generation = now.as_nanos() / 1_000_000_000;
+    let start = Start { seed: bytes, cipher: Cipher::ChaCha20Poly1305, generation, utc_s };
+    Core::new(settings, Arc::default(), start, now).unwrap()
+}
+
+/// An initiation of a member to the owner of a key, as [`handshake::call`] makes it.
+fn begin_handshake(
+    index: usize,
+    key: &PublicKey,
+    local: u32,
+    called: u64,
+    cipher: Cipher,
+) -> Option<(crate::handshake::PendingInitiation, wire::overlay::Initiation)> {
+    let mut seed = [index as u8; 32];
+    seed[..8].copy_from_slice(&(called + u64::from(local)).to_le_bytes());
+    let (identity, secrets) = (&identity(index), Secrets::new(seed));
+    crate::handshake::call(crate::handshake::Own { identity, secret: &[7; 32], secrets }, key, local, called, cipher)
+}
+
+pub(crate) fn number(index: usize) -> Member {
+    identity(index).public().member()
+}
+
+pub(crate) fn settings(own: usize, count: usize) -> Settings {
+    let members = (0..count).filter(|i| *i != own).map(|i| {
+        let key = identity(i).public();
+        let member = MemberSettings {
+            name: format!("m{i}"),
+            key,
+            endpoint: Some(Endpoint::Address(endpoint(i))),
+            subnets: vec![inner(i).into()],
+            direct: true,
+        };
+        (key.member(), member)
+    });
+    Settings {
+        path: "test".into(),
+        identity: identity(own),
+        secret: [7; 32],
+        authority: None,
+        certificate: None,
+        certified_until_utc_s: None,
+        refuse: Vec::new(),
+        addresses: vec![inner(own)],
+        subnets: Vec::new(),
+        listen: endpoint(own),
+        device: "none".to_owned(),
+        mtu: crate::DEFAULT_MTU,
+        queues: None,
+        relay: true,
+        relay_rate: None,
+        congestion_control: Some("cubic".to_owned()),
+        policy: PolicyName::Default,
+        single_path: true,
+        paths: None,
+        eta: None,
+        model: None,
+        rate_aware: route::Model::RATE_AWARE_2008,
+        t_ch: None,
+        sensor: None,
+        capacity: Some(Rate::from_bps(100_000_000)),
+        probe_share: 0.01,
+        gossip_rate: Rate::from_bps(1_000_000),
+        control: "none".into(),
+        status: None,
+        status_names: Vec::new(),
+        events: None,
+        record: None,
+        record_size: crate::settings::RECORD_SIZE,
+        offload: Offload::default(),
+        as_written: toml::Table::new(),
+        members: members.collect::<BTreeMap<_, _>>().into(),
+    }
+}
+
+/// Starts or stops the gossip of a member.
+fn set_gossip(core: &mut Core, now: Instant, gossips: bool) {
+    let stopped = Instant::from_nanos(u64::MAX);
+    if gossips == (core.gossip_due == stopped) {
+        let due = if gossips { now } else { stopped };
+        (core.gossip_due, core.advertisements_due) = (due, due);
+    }
+}
+
+/// The certificates that a member advertises.
+fn certificates(core: &mut Core, now: Instant) -> Vec<(Member, String, Option<SocketAddr>)> {
+    core.membership.certificates(now, &mut core.net)
+}
+
+/// Largest inner packet on a path, bytes.
+fn packet_max(core: &Core, path: &Path) -> usize {
+    path_mtu::packet_max(&core.net, &core.link_state, path)
+}
+
+/// When every world begins.
+const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
+
+/// A member's own clock, by that of the world: ahead, and faster.
+#[derive(Clone, Copy, Default)]
+struct HostClock {
+    ahead: Duration,
+    ppm: u64,
+}
+
+impl HostClock {
+    fn at(self, now: Instant) -> Instant {
+        now + self.ahead + now.saturating_since(BEGIN) * self.ppm as u32 / 1_000_000
+    }
+
+    /// When it shows that time, or just after.
+    fn shows(self, time: Instant) -> Instant {
+        if self.ppm == 0 {
+            return time - self.ahead;
+        }
+        let passed = (time - self.ahead).saturating_since(BEGIN).as_nanos();
+        let passed = passed * 1_000_000 / u128::from(1_000_000 + self.ppm);
+        BEGIN + Duration::from_nanos(passed as u64 + 1000)
+    }
+}
+
+impl Host {
+    /// The same with a clock of its own.
+    fn with_clock(settings: Settings, seed: u64, now: Instant, clock: HostClock) -> Self {
+        Self { clock, due: now, ..Self::new(settings, seed, clock.at(now)) }
+    }
+
+    /// One of two members that knows nobody's endpoint, and so waits to be called.
+    fn waiting(index: usize, seed: u64, now: Instant) -> Self {
+        let settings = settings(index, 2);
+        settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
+        Self::new(settings, seed, now)
+    }
+
+    fn new(settings: Settings, seed: u64, now: Instant) -> Self {
+        let keys = MacKeys::of(&settings.identity.public());
+        let relay_rate = settings.relay_rate;
+        let settings = Arc::new(settings);
+        let core = core(settings, seed, now, UTC);
+        Self {
+            due: now,
+            decapsulator: Decapsulator::new(keys, core.pending_handshakes(), relay_rate),
+            core,
+            table: Table::default(),
+            counters: Counters::default(),
+            delivered: Vec::new(),
+            events: Vec::new(),
+            records: Vec::new(),
+            asked: Vec::new(),
+            routes: Vec::new(),
+            is_dead: false,
+            clock: HostClock::default(),
+            drops: 0.0,
+        }
+    }
+
+    fn paths(&self, to: usize) -> Vec<String> {
+        self.core.routes(number(to)).iter().map(|w| w.path.to_string()).collect()
+    }
+
+    /// Finds out when it has something to do, if it is called so much later than it asks for.
+    fn look_at_clock(&mut self, late: Duration) {
+        self.due = self.clock.shows(self.core.poll_timeout()) + late;
+    }
+
+    fn is_linked(&self, to: usize) -> bool {
+        self.core.link_view(number(to), Instant::ZERO).unwrap().up
+    }
+}
+
+impl World {
+    /// Members that reach each other by [`WIRE`].
+    fn new(count: usize) -> Self {
+        let now = BEGIN;
+        let hosts = (0..count).map(|i| Host::new(settings(i, count), i as u64 + 77, now)).collect();
+        let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
+        Self {
+            hosts,
+            wires: pairs.map(|p| (p, WIRE)).collect(),
+            busy: BTreeMap::new(),
+            flying: BTreeMap::new(),
+            number: 0,
+            overflowed: Vec::new(),
+            prng: Prng::new(5),
+            now,
+            late: Duration::ZERO,
+            stands_still: None,
+            trains: BTreeMap::new(),
+            without_gossip: false,
+            without_trains: false,
+            lies: None,
+            seen: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, a: usize, b: usize, wire: Option<Wire>) {
+        for pair in [(a, b), (b, a)] {
+            match wire {
+                Some(wire) => self.wires.insert(pair, wire),
+                None => self.wires.remove(&pair),
+            };
+        }
+    }
+
+    fn send(&mut self, from: usize, to: SocketAddr, datagram: Vec<u8>) {
+        let Some(to) = (0..self.hosts.len()).find(|i| endpoint(*i) == to) else { return };
+        self.seen.push((from, to, datagram.clone()));
+        let Some(wire) = self.wires.get(&(from, to)).copied() else { return };
+        let bytes = datagram.len() + 28;
+        if self.prng.unit() <= wire.loss || bytes > wire.size {
+            return;
+        }
+        let mut left = self.now;
+        if let Some(rate) = wire.rate {
+            let busy = self.busy.entry((from, to)).or_insert(left);
+            // A place is free for a part of each packet's time, and who finds it is chance: frames of a simulation that come in step would find none, or all (Floyd
+            // and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+            let (waits, place) = (busy.saturating_since(left), Duration::from_nanos(PLACE * 8_000_000_000 / rate));
+            let is_last = waits <= wire.queue && waits + place > wire.queue;
+            let is_found = !is_last || waits + place.mul_f64(self.prng.unit()) <= wire.queue;
+            if waits > wire.queue || !is_found {
+                self.overflowed.push(datagram);
+                return;
+            }
+            left = left.max(*busy) + Duration::from_nanos(bytes as u64 * 8_000_000_000 / rate);
+            *busy = left;
+        }
+        self.number += 1;
+        self.flying.insert((left + wire.delay, self.number), (from, to, datagram));
+    }
+
+    fn send_train(&mut self, from: usize, to: SocketAddr, datagrams: &[u8], each: usize) {
+        if self.without_trains {
+            return;
+        }
+        let middle = datagrams.len() / each / 2;
+        for (n, datagram) in datagrams.chunks(each).enumerate() {
+            if let Some((_, pause)) = self.stands_still.filter(|(member, _)| n == middle && *member == from) {
+                let count = self.trains.entry(to).or_default();
+                *count += 1;
+                let held_up = if count.is_multiple_of(3) { pause } else { Duration::ZERO };
+                let busy = self.busy.iter_mut().filter(|((by, at), _)| *by == from && endpoint(*at) == to);
+                busy.for_each(|(_, until)| *until = *until + held_up);
+            }
+            self.send(from, to, datagram.to_vec());
+        }
+    }
+
+    /// What the threads of a member do with a datagram.
+    fn receive(&mut self, to: usize, from: SocketAddr, mut datagram: Vec<u8>) {
+        let host = &mut self.hosts[to];
+        let now = host.clock.at(self.now);
+        if host.is_dead {
+            return;
+        }
+        let mut events = Vec::new();
+        let arrival = Arrival { came: now, from, traffic_class: 0 };
+        let taken = host.decapsulator.take(&host.table, &mut datagram, arrival, &host.counters, &mut |e, _| {
+            events.push(e);
+            true
+        });
+        for event in events {
+            let event = if let FromNetwork::Message { from, session, space, message } = event {
+                let message = liars::message(self.lies.as_ref(), from, message);
+                FromNetwork::Message { from, session, space, message }
+            } else {
+                event
+            };
+            host.core.handle_network(now, event);
+        }
+        match taken {
+            Verdict::Nothing => {}
+            Verdict::Packet { begin, end, .. } => host.delivered.push(datagram[begin..end].to_vec()),
+            Verdict::Forward(_) if self.prng.unit() <= host.drops => {}
+            Verdict::Forward(envelope) => {
+                let (hop, address_to) = host.table.next_hop(&envelope).unwrap();
+                address(hop, (envelope, relay_queue(0)), &mut datagram, micros(now)).unwrap();
+                self.send(to, address_to, datagram);
+            }
+        }
+        self.settle(to);
+    }
+
+    /// Lets a member do what it wants to.
+    fn settle(&mut self, index: usize) {
+        let now = self.now;
+        while let Some(output) = self.hosts[index].core.poll_output() {
+            let host = &mut self.hosts[index];
+            match output {
+                Output::Send { to, datagram } => self.send(index, to, datagram),
+                Output::Trial { to, datagrams, each } => self.send_train(index, to, &datagrams, each),
+                Output::LookUp { member, name } => host.asked.push((now, member, name.to_string())),
+                Output::Event(event) => host.events.push((now, event)),
+                Output::Routes(subnets) => host.routes.extend(subnets),
+                Output::NoRoutes(subnets) => host.routes.retain(|r| !subnets.contains(r)),
+                Output::Record(record) => host.records.push(*record),
+            }
+        }
+        let host = &mut self.hosts[index];
+        if let Some(table) = host.core.table() {
+            host.table = table;
+        }
+        host.look_at_clock(self.late);
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        let late = self.late;
+        for host in &mut self.hosts {
+            set_gossip(&mut host.core, host.clock.at(self.now), !self.without_gossip);
+            host.look_at_clock(late);
+        }
+        if let Some(lies) = &self.lies {
+            self.hosts.iter_mut().for_each(|h| h.core.forged_advertisements = (number(lies.by), lies.advertisement));
+        }
+        loop {
+            let due = self.hosts.iter().filter(|h| !h.is_dead).map(|h| h.due);
+            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let next = due.chain(arrival).min().unwrap_or(end).max(self.now);
+            if next > end {
+                break;
+            }
+            self.now = next;
+            while let Some(((at, _), _)) = self.flying.first_key_value() {
+                if *at > next {
+                    break;
+                }
+                let Some((_, (from, to, datagram))) = self.flying.pop_first() else { break };
+                self.receive(to, endpoint(from), datagram);
+            }
+            for index in 0..self.hosts.len() {
+                let host = &mut self.hosts[index];
+                if host.is_dead || host.due > next {
+                    continue;
+                }
+                if host.clock.shows(host.core.poll_timeout()) + late <= next {
+                    host.core.handle_timeout(host.clock.at(next));
+                }
+                self.settle(index);
+            }
+        }
+        self.now = end;
+    }
+
+    /// A packet of a flow as an outbound thread seals it, and where it goes: on the first way.
+    fn sealed_packet(&self, from: usize, to: usize, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
+        self.sealed_to(from, inner(to), queue, packet)
+    }
+
+    /// The same, to any address.
+    fn sealed_to(&self, from: usize, to: IpAddr, queue: u8, packet: Vec<u8>) -> Option<(SocketAddr, Vec<u8>)> {
+        let host = &self.hosts[from];
+        let path = host.table.owner(to).and_then(|i| host.table.peers.get(i)?.routes.first())?;
+        let line = path.line(host.table.own, queue);
+        let mut datagram = [vec![0; head(&path.path)], packet, vec![0; tail(&path.path)]].concat();
+        line.seal(&mut datagram, Content::Packet { partial: false }, 0, micros(host.clock.at(self.now)))?;
+        Some((line.to, datagram))
+    }
+
+    /// Sends a packet of a flow.
+    fn send_packet(&mut self, from: usize, to: usize, source: IpAddr, bytes: usize) -> bool {
+        let sealed = self.sealed_packet(from, to, 0, ipv4(source, inner(to), bytes));
+        sealed.map(|(address, datagram)| self.send(from, address, datagram)).is_some()
+    }
+
+    /// A flow of a packet each 5 ms; says how many arrived.
+    fn flow(&mut self, from: usize, to: usize, span: Duration) -> (usize, usize) {
+        let (before, mut sent) = (self.hosts[to].delivered.len(), 0);
+        let end = self.now + span;
+        while self.now < end {
+            sent += usize::from(self.send_packet(from, to, inner(from), 500));
+            self.run(Duration::from_millis(5));
+        }
+        // What is on its way.
+        self.run(Duration::from_millis(100));
+        (sent, self.hosts[to].delivered.len() - before)
+    }
+}
+
+fn ipv4(source: IpAddr, destination: IpAddr, bytes: usize) -> Vec<u8> {
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (source, destination) else { panic!("IPv4") };
+    let mut packet = vec![0; bytes];
+    packet[0] = 0x45;
+    packet[12..16].copy_from_slice(&source.octets());
+    packet[16..20].copy_from_slice(&destination.octets());
+    packet
+}
+
+#[test]
+fn members_find_each_other_and_packets_arrive() {
+    let mut world = World::new(3);
+    world.run(2 * SECOND);
+    for (a, b) in [(0, 1), (0, 2), (1, 2), (2, 0)] {
+        assert!(world.hosts[a].is_linked(b), "{a} {b}");
+        assert_eq!(world.hosts[a].paths(b), ["direct"]);
+    }
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    let view = world.hosts[0].core.link_view(number(1), world.now).unwrap();
+    // 10 ms each way, nothing else.
+    assert_eq!((view.rtt_us, view.tx_loss), (Some(20_000), Some(0.0)));
+}
+
+#[test]
+fn a_lossy_way_is_left_for_one_over_a_relay() {
+    let mut world = World::new(3);
+    world.run(3 * SECOND);
+    world.set(0, 1, Some(Wire { loss: 0.15, ..WIRE }));
+    let from = world.now;
+    world.flow(0, 1, 4 * SECOND);
+    let why = world.hosts[0].core.why(number(1)).unwrap().to_string();
+    assert_eq!(world.hosts[0].paths(1), [format!("via {}", number(2))], "{why}");
+    let is_route =
+        |e: &&(Instant, Event)| matches!(&e.1, Event::Route(d) if d.destination == number(1) && d.place == 0);
+    let (at, _) = world.hosts[0].events.iter().rfind(is_route).unwrap();
+    // The goal: a change of impairment is followed within 2 s.
+    assert!(at.saturating_since(from) < 2 * SECOND, "{:?}", at.saturating_since(from));
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}
+
+#[test]
+fn a_dark_link_and_a_dead_relay_are_left_within_a_second() {
+    let mut world = World::new(4);
+    world.run(3 * SECOND);
+    world.set(0, 1, None);
+    let (sent, arrived) = world.flow(0, 1, 3 * SECOND);
+    // What goes dark first: at most a second of 200 packets, of 600.
+    assert!(arrived >= 400, "{arrived} of {sent}");
+    let path = world.hosts[0].paths(1);
+    let relay = (2..4).find(|i| path[0].contains(&number(*i).to_string())).unwrap();
+    world.hosts[relay].is_dead = true;
+    let (sent, arrived) = world.flow(0, 1, 3 * SECOND);
+    assert!(arrived >= 400, "{arrived} of {sent}");
+}
+
+#[test]
+fn a_relay_that_drops_what_it_should_pass_on_is_found_out() {
+    for share in [0.2, 1.0] {
+        let mut world = World::new(4);
+        world.set(0, 1, None);
+        world.run(3 * SECOND);
+        let path = |w: &World| w.hosts[0].paths(1).first().cloned().unwrap_or_default();
+        let relay = |w: &World| (2..4).find(|i| path(w).contains(&number(*i).to_string()));
+        let liar = relay(&world);
+        // Its links are as good as they were, its reports say so, and so do those of its neighbours.
+        world.hosts[liar.unwrap()].drops = share;
+        world.flow(0, 1, 5 * SECOND);
+        let why = world.hosts[0].core.why(number(1)).unwrap().to_string();
+        assert!(relay(&world).is_some_and(|r| Some(r) != liar), "{share}: {why}");
+        assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+    }
+}
+
+#[test]
+fn a_relay_that_drops_everything_is_not_forgiven_when_keys_change() {
+    let mut world = World::new(4);
+    world.set(0, 1, None);
+    // The other one is a long way round, and loses so much that whoever is forgiven is gone back to.
+    world.set(0, 3, Some(Wire { delay: Duration::from_millis(60), loss: 0.002, ..WIRE }));
+    world.run(3 * SECOND);
+    world.flow(0, 1, 60 * SECOND);
+    assert_eq!(world.hosts[0].paths(1), [format!("via {}", number(2))]);
+    world.hosts[2].drops = 1.0;
+    let mut lost = Vec::new();
+    for _ in 0..26 {
+        let (sent, arrived) = world.flow(0, 1, 10 * SECOND);
+        lost.push(sent - arrived.min(sent));
+        world.seen.clear();
+    }
+    // Keys live for 120 s, and 60 s more beside the next ones. It is tried again after 8 s, and twice as long each time.
+    assert!(lost[0] < 3 * 200 && lost[1..].iter().all(|l| *l < 200), "{lost:?}");
+    assert!(lost.iter().sum::<usize>() < 6 * 200, "{lost:?}");
+}
+
+#[test]
+fn changes_of_loss_are_followed_within_two_seconds_in_the_median() {
+    // Longer than what counts as flapping (30 s), as the paper's 60 s are. The paper's Domestic: two relays, no straight way, 0.15 and 0.05 of loss that change sides.
+    let mut world = World::new(4);
+    world.set(0, 3, None);
+    let sides = |world: &mut World, north: f64, south: f64| {
+        world.set(0, 1, Some(Wire { loss: north, ..WIRE }));
+        world.set(0, 2, Some(Wire { loss: south, ..WIRE }));
+        world.set(1, 2, None);
+    };
+    sides(&mut world, 0.15, 0.05);
+    world.run(20 * SECOND);
+    let mut delays = Vec::new();
+    for turn in 0..12 {
+        let (north, south) = if turn % 2 == 0 { (0.05, 0.15) } else { (0.15, 0.05) };
+        sides(&mut world, north, south);
+        let begin = world.now;
+        let wanted = format!("via {}", number(if turn % 2 == 0 { 1 } else { 2 }));
+        let mut delay = None;
+        while world.now < begin + 35 * SECOND {
+            world.send_packet(0, 3, inner(0), 500);
+            world.run(Duration::from_millis(10));
+            if delay.is_none() && world.hosts[0].paths(3) == [wanted.clone()] {
+                delay = Some(world.now.saturating_since(begin));
+            }
+        }
+        delays.push(delay.unwrap_or(35 * SECOND));
+    }
+    delays.sort();
+    assert!(delays[6] < 2 * SECOND, "median of {delays:?}");
+    assert!(delays[11] < 5 * SECOND, "{delays:?}");
+}
+
+#[test]
+fn nobody_moves_on_a_steady_network() {
+    let mut world = World::new(4);
+    for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        world.set(a, b, Some(Wire { delay: Duration::from_millis(15), loss: 0.02, ..WIRE }));
+    }
+    world.run(20 * SECOND);
+    let before: usize = world.hosts.iter().map(routes).sum();
+    world.run(120 * SECOND);
+    assert_eq!(world.hosts.iter().map(routes).sum::<usize>(), before);
+}
+
+fn routes(host: &Host) -> usize {
+    host.events.iter().filter(|(_, e)| matches!(e, Event::Route(_))).count()
+}
+
+#[test]
+fn keys_are_renewed_without_a_lost_packet() {
+    let mut world = World::new(2);
+    world.run(SECOND);
+    let first = world.hosts[0].core.net.session(number(1)).unwrap().local;
+    let (sent, arrived) = world.flow(0, 1, 400 * SECOND);
+    assert_eq!((sent, arrived), (80_000, 80_000));
+    let last = world.hosts[0].core.net.session(number(1)).unwrap();
+    assert_ne!(first, last.local);
+    assert!(world.now.saturating_since(last.born) < 140 * SECOND);
+    assert!(world.hosts.iter().all(|h| h.core.net.peers.values().all(|o| o.sessions.len() <= 3)));
+}
+
+#[test]
+fn keys_are_renewed_over_a_relay_without_a_lost_packet() {
+    let mut world = World::new(3);
+    world.set(0, 1, None);
+    world.run(3 * SECOND);
+    let session = |w: &World, of: usize, with: usize| w.hosts[of].core.net.session(number(with)).unwrap();
+    // That of the ends, and those of the two hops.
+    let pairs = [(0, 1), (0, 2), (2, 1)];
+    let mut known = pairs.map(|(a, b)| std::collections::BTreeSet::from([session(&world, a, b).local]));
+    let delivered = |w: &World| [0, 1].map(|i| w.hosts[i].delivered.len());
+    let (mut sent, begin) = ([0; 2], delivered(&world));
+    let end = world.now + 260 * SECOND;
+    while world.now < end {
+        // Once the first way is known there always is one.
+        assert_eq!(world.hosts[0].paths(1), [format!("via {}", number(2))]);
+        for (a, b) in [(0, 1), (1, 0)] {
+            sent[b] += usize::from(world.send_packet(a, b, inner(a), 500));
+        }
+        world.run(Duration::from_millis(5));
+        for ((a, b), known) in pairs.into_iter().zip(&mut known) {
+            known.insert(session(&world, a, b).local);
+        }
+    }
+    // What is on its way.
+    world.run(Duration::from_millis(100));
+    let came = [0, 1].map(|i| delivered(&world)[i] - begin[i]);
+    assert_eq!((sent, came), ([52_000; 2], [52_000; 2]));
+    // After 120 s, and again. Who answers begins to use the new keys on its own, so that nobody has more of them than that.
+    assert_eq!(known.map(|k| k.len()), [3; 3]);
+    for (a, b) in pairs {
+        assert!(world.now.saturating_since(session(&world, a, b).born) < 140 * SECOND, "{a} {b}");
+        assert_eq!(session(&world, a, b).remote, session(&world, b, a).local, "{a} {b}");
+    }
+    assert!(world.hosts.iter().all(|h| h.core.net.peers.values().all(|o| o.sessions.len() <= 3)));
+}
+
+#[test]
+fn a_member_that_restarts_is_reached_again() {
+    let mut world = World::new(2);
+    world.run(2 * SECOND);
+    let now = world.now;
+    world.hosts[1] = Host::new(settings(1, 2), 4711, now);
+    world.run(2 * SECOND);
+    let (sent, arrived) = world.flow(0, 1, SECOND);
+    assert_eq!((sent, arrived), (200, 200));
+}
+
+#[test]
+fn a_member_that_restarts_is_reached_by_one_that_it_cannot_call() {
+    let mut world = World::new(2);
+    let waits = |now| {
+        let settings = settings(1, 2);
+        settings.members.change(|all| all.values_mut().for_each(|m| m.endpoint = None));
+        Host::new(settings, 4711, now)
+    };
+    world.hosts[1] = waits(world.now);
+    world.run(2 * SECOND);
+    assert!(world.hosts[0].is_linked(1));
+    let now = world.now;
+    world.hosts[1] = waits(now);
+    // Two seconds of silence and a handshake: not the two minutes until keys are renewed.
+    world.run(3 * SECOND);
+    assert_eq!(world.flow(0, 1, SECOND), (200, 200));
+}
+
+#[test]
+fn a_member_that_leaves_is_not_waited_for() {
+    let mut world = World::new(3);
+    world.run(2 * SECOND);
+    let now = world.now;
+    world.hosts[2].core.announce_departure(now);
+    world.settle(2);
+    world.hosts[2].is_dead = true;
+    world.run(Duration::from_millis(50));
+    assert_eq!(world.hosts[0].paths(2), Vec::<String>::new());
+    assert!(!world.hosts[0].is_linked(2));
+    // What had arrived of it before does not bring it back.
+    let is_route =
+        |(at, e): &&(Instant, Event)| *at > now && matches!(e, Event::Route(d) if d.destination == number(2));
+    world.run(3 * SECOND);
+    assert_eq!(world.hosts[0].events.iter().filter(is_route).count(), 1, "{:?}", world.hosts[0].events);
+}

@@ -1,0 +1,170 @@
+//! When probes are sent.
+
+use wire::overlay::SPACE_SENSOR;
+
+use super::*;
+
+/// Two members on a link that pays for few probes.
+fn slow() -> World {
+    let mut world = World::new(2);
+    world.without_gossip = true;
+    for index in 0..2 {
+        let slow = Settings { capacity: Some(Rate::from_bps(1_000_000)), ..settings(index, 2) };
+        world.hosts[index] = Host::new(slow, 5 + index as u64, world.now);
+    }
+    // Until all is saved that may be, so that the pace is that of the budget.
+    world.run(90 * SECOND);
+    world
+}
+
+fn probes(world: &World) -> u64 {
+    world.hosts[0].core.link_view(number(1), world.now).unwrap().probes
+}
+
+#[test]
+fn where_there_is_traffic_no_probes_are_sent() {
+    let mut world = slow();
+    let before = probes(&world);
+    world.run(60 * SECOND);
+    let idle = probes(&world) - before;
+    // Ten a second at least.
+    assert!(idle > 500, "{idle}");
+    let before = probes(&world);
+    let end = world.now + 60 * SECOND;
+    while world.now < end {
+        assert!(world.send_packet(0, 1, inner(0), 500));
+        world.run(Duration::from_millis(1));
+    }
+    let busy = probes(&world) - before;
+    // A thousand packets a second. Only where two draws lie within the same millisecond there is none between them: one in sixty at 18 probes a second.
+    assert!(busy * 30 < idle, "{busy} and {idle}");
+    // What was saved meanwhile is spent first.
+    world.run(60 * SECOND);
+    let before = probes(&world);
+    world.run(60 * SECOND);
+    let again = (probes(&world) - before) as f64 / idle as f64;
+    assert!((again - 1.0).abs() < 0.15, "{again}");
+}
+
+#[test]
+fn gaps_between_probes_are_exponential() {
+    let mut world = slow();
+    let (mut gaps, mut last, mut known) = (Vec::new(), world.now, probes(&world));
+    // Each gap is known to half a millisecond, of some 60 to 100.
+    for _ in 0..120_000 {
+        world.run(Duration::from_micros(500));
+        let now = probes(&world);
+        if now > known {
+            gaps.push(world.now.saturating_since(last).as_secs_f64());
+            // The first of several within a step.
+            gaps.extend((known + 1..now).map(|_| 0.0));
+            (last, known) = (world.now, now);
+        }
+    }
+    let n = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / n;
+    let deviation = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n).sqrt();
+    // That of n exponential ones deviates from 1 by 1/sqrt(n).
+    let variation = deviation / mean;
+    assert!(n > 500.0 && (variation - 1.0).abs() < 4.0 / n.sqrt(), "{variation} of {n}");
+    // What is longer than the mean, than twice and thrice: 1/e, 1/e^2, 1/e^3.
+    for times in 1..4 {
+        let share = gaps.iter().filter(|g| **g > mean * f64::from(times)).count() as f64 / n;
+        let wanted = (-f64::from(times)).exp();
+        assert!((share - wanted).abs() < 4.0 * (wanted / n).sqrt(), "{times}: {share} and {wanted}");
+    }
+}
+
+#[test]
+fn an_overlay_that_rests_is_probed_little_and_wakes_when_anybody_sends() {
+    let mut world = World::new(3);
+    // What somebody types, or a ping each second, is no traffic.
+    let pings = |w: &mut World, seconds: u32| {
+        for _ in 0..seconds {
+            assert!(w.send_packet(2, 0, inner(2), 84));
+            w.run(SECOND);
+            w.seen.clear();
+        }
+    };
+    let each_second = |w: &mut World, seconds: u32| {
+        let before = probes(w);
+        pings(w, seconds);
+        (probes(w) - before) as f64 / f64::from(seconds)
+    };
+    world.run(3 * SECOND);
+    // Three fifths of 800 while something is saved.
+    let at_the_begin = each_second(&mut world, 40);
+    assert!(at_the_begin > 400.0, "{at_the_begin}");
+    pings(&mut world, 60);
+    let at_rest = each_second(&mut world, 60);
+    assert!((20.0..44.0).contains(&at_rest) && world.hosts[0].core.is_idle(world.now), "{at_rest}");
+    // Others send: it hears of it, and looks at its link that has nothing to do with it.
+    assert_eq!(world.hosts[2].paths(1), ["direct"]);
+    world.flow(2, 1, 2 * SECOND);
+    let before = probes(&world);
+    world.flow(2, 1, 2 * SECOND);
+    let awake = (probes(&world) - before) as f64 / 2.0;
+    assert!(awake > 400.0 && !world.hosts[0].core.is_idle(world.now), "{awake}");
+    // A minute after who sent rests, and a minute after that was heard.
+    pings(&mut world, 125);
+    let again = each_second(&mut world, 60);
+    assert!((20.0..44.0).contains(&again), "{again}");
+}
+
+#[test]
+fn a_link_that_is_down_is_asked_for_and_no_more() {
+    let mut world = World::new(3);
+    world.run(3 * SECOND);
+    world.set(0, 1, None);
+    world.run(5 * SECOND);
+    world.seen.clear();
+    world.flow(0, 2, 10 * SECOND);
+    let sent = world.seen.iter().filter(|(from, to, _)| (*from, *to) == (0, 1)).count();
+    // Ten a second, and a call now and then: more than half as many again by chance in one of a million.
+    assert!((50..150).contains(&sent), "{sent}");
+}
+
+/// When the first member sends a probe of the paper's sensor, in this span.
+fn of_sensor(world: &mut World, span: Duration) -> Vec<Instant> {
+    let (mut times, end) = (Vec::new(), world.now + span);
+    while world.now < end {
+        world.seen.clear();
+        world.run(Duration::from_millis(1));
+        let is_one = |seen: &&(usize, usize, Vec<u8>)| seen.0 == 0 && seen.2[0] == 0xb4 && seen.2[3] == SPACE_SENSOR;
+        times.extend(world.seen.iter().filter(is_one).map(|_| world.now));
+    }
+    times
+}
+
+#[test]
+fn the_papers_sensor_counts_its_own_probes_which_go_at_equal_distances() {
+    // 500 in 10 s: 20 ms.
+    let sensor = LossSensor::new(Some(10 * SECOND), Some(500)).ok();
+    let mut world = World::new(2);
+    for index in 0..2 {
+        world.hosts[index] = Host::new(Settings { sensor, ..settings(index, 2) }, 5 + index as u64, world.now);
+    }
+    world.run(2 * SECOND);
+    let times = of_sensor(&mut world, 10 * SECOND);
+    assert!((499..=501).contains(&times.len()), "{}", times.len());
+    let gaps = times.windows(2).map(|t| t[1].saturating_since(t[0]).as_millis());
+    assert!(gaps.clone().all(|gap| (19..=21).contains(&gap)), "{:?}", gaps.collect::<Vec<_>>());
+
+    let told = |w: &World| {
+        let view = |a: usize, b: usize| w.hosts[a].core.link_view(number(b), w.now).unwrap();
+        [view(0, 1).tx_loss, view(1, 0).rx_loss].map(Option::unwrap)
+    };
+    // Traffic that is lost altogether is nothing to it, nor to what is chosen.
+    world.wires.insert((0, 1), Wire { size: 400, ..WIRE });
+    for _ in 0..250 {
+        (0..4).for_each(|_| assert!(world.send_packet(0, 1, inner(0), 500)));
+        world.run(Duration::from_millis(100));
+    }
+    assert_eq!(told(&world), [0.0; 2]);
+    // Two intervals later it has lost 0.3 of 1000 probes in its mean, by chance 0.015 more or less; each end has counted them itself.
+    world.wires.insert((0, 1), Wire { loss: 0.3, ..WIRE });
+    world.run(31 * SECOND);
+    for share in told(&world) {
+        assert!((share - 0.3).abs() < 4.0 * 0.015, "{share}");
+    }
+}
