@@ -34,4 +34,4 @@ pub use estimates::estimate_arguments;
 pub use experiment::{Options, default_directory, default_workers, flow_descriptions, run_experiment, schedule_marks};
 pub use path::{PathOptions, run_path};
 pub use run::{RunOptions, run};
-pub use simulate::{check_simulated, run_simulated};
+pub use simulate::{CONTROL_INTERVAL, SimulatedRun, check_simulated, run_simulated, simulate_run};

@@ -12,12 +12,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use results::lab::{LabRecord, LabRunEnd, LabSummary};
+use results::lab::{FlowInterval, LabRecord, LabRunEnd, LabSummary};
 use scenario::{Experiment, Problems, Scenario};
 
 use crate::LabError;
 use crate::experiment::{Options, describe_run, head};
 use crate::summary::{Done, summary};
+
+pub use overlay::CONTROL_INTERVAL;
 
 /// Interval at which the records of a run are awaited before the next check for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -46,6 +48,33 @@ type Job<'a> = (Task<'a>, Sender<Message>);
 enum Message {
     Record(Box<LabRecord>),
     End(Box<Result<LabRunEnd, LabError>>),
+}
+
+/// One simulated run, for programs that compute metrics of their own.
+#[derive(Debug)]
+pub struct SimulatedRun {
+    /// Totals of the run.
+    pub end: LabRunEnd,
+    /// Intervals of all flows.
+    pub flows: Vec<FlowInterval>,
+    /// Bytes that all members of the overlay sent in each [`CONTROL_INTERVAL`] of the run without a packet of a host:
+    /// handshakes, probes, reports and gossip, with IP and UDP headers. A frame counts on each hop.
+    pub control_bytes: Vec<u64>,
+}
+
+/// Simulates one run of a scenario without calls of `longhaul estimate`, in the calling thread.
+///
+/// # Errors
+/// The scenario has a part that the simulator does not have, or its members do not reach each other.
+pub fn simulate_run(scenario: &Scenario, seed: u64) -> Result<SimulatedRun, LabError> {
+    let mut flows = Vec::new();
+    let mut observe = |record: &LabRecord| {
+        if let LabRecord::Flow(interval) = record {
+            flows.push(interval.clone());
+        }
+    };
+    let run = run::run(scenario, (0, seed), Path::new(""), &mut observe, &|| 0)?;
+    Ok(SimulatedRun { end: run.end, flows, control_bytes: run.control_bytes })
 }
 
 /// Checks that the simulator has all parts of an experiment. `text` is that of the experiment file.
@@ -125,7 +154,7 @@ fn work(queue: &Mutex<Receiver<Job<'_>>>, directory: &Path, stop: &AtomicBool) {
         };
         let directory = directory.join(format!("run-{}", task.run));
         let end = run::run(task.scenario, (task.run, task.seed()), &directory, &mut observe, &interrupted);
-        let _ = sender.send(Message::End(Box::new(end)));
+        let _ = sender.send(Message::End(Box::new(end.map(|run| run.end))));
     }
 }
 
