@@ -62,10 +62,10 @@ impl LabProgress {
 
     fn link(&mut self, l: &LinkInterval) {
         let seconds = finite(l.end_s - l.start_s);
-        let bps = if seconds > 0.0 { (l.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
+        let bps = if seconds > 0.0 { (l.statistics.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
         let is_more = self.busiest.as_ref().is_none_or(|(start, _, max_bps)| l.start_s > *start || bps > *max_bps);
         if is_more {
-            self.busiest = Some((finite(l.start_s), l.link.clone(), bps));
+            self.busiest = Some((finite(l.start_s), l.statistics.link.clone(), bps));
         }
     }
 
@@ -147,7 +147,7 @@ mod tests {
             progress.record(r);
             if let LabRecord::Link(l) = r {
                 // Intervals of 500 ms.
-                max_bps = max_bps.max(l.delivered.bytes * 16);
+                max_bps = max_bps.max(l.statistics.delivered.bytes * 16);
             }
         }
         let line = progress.line(100);
