@@ -75,6 +75,10 @@ pub struct LabExperiment {
     pub repetitions: u32,
     /// Number of points of the sweep; 1 without a sweep.
     pub points: u32,
+    /// Number of runs selected with `--points` or `--shard`, or that `lab merge` found; absent: all repetitions of all
+    /// points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_runs: Option<u32>,
     /// Changes on the command line: dotted key and value.
     pub overrides: Vec<KeyValue>,
     /// Source of the privilege for namespaces: `root` or `user namespace`.
@@ -92,6 +96,18 @@ pub struct LabExperiment {
     /// Published values for comparison with the means of this experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedValue>,
+}
+
+impl LabExperiment {
+    /// Number of planned runs of these results, without further attempts.
+    pub fn planned_runs(&self) -> u64 {
+        self.selected_runs.map_or_else(|| u64::from(self.points) * u64::from(self.repetitions), u64::from)
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A published value.
@@ -216,6 +232,9 @@ pub struct FlowDescription {
     /// Command line of the flow, for repetition by hand; absent for small transfers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Whether the flow uses the experiment's overlay; absent: no.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub overlay: bool,
 }
 
 /// A scheduled change.

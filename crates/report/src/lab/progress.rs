@@ -33,7 +33,7 @@ impl LabProgress {
     /// Adds a record.
     pub fn record(&mut self, record: &LabRecord) {
         match record {
-            LabRecord::Experiment(e) => self.planned = u64::from(e.points) * u64::from(e.repetitions),
+            LabRecord::Experiment(e) => self.planned = e.planned_runs(),
             LabRecord::Run(r) => {
                 (self.started, self.run) = (self.started + 1, r.run);
                 (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);

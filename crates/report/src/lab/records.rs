@@ -153,7 +153,7 @@ impl LabReport {
 
     /// Number of planned runs.
     pub(super) fn planned_runs(&self) -> u64 {
-        u64::from(self.experiment.points) * u64::from(self.experiment.repetitions)
+        self.experiment.planned_runs()
     }
 
     pub(super) fn is_interrupted(&self) -> bool {

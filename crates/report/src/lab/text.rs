@@ -99,7 +99,7 @@ impl<W: Write> LabText<W> {
 
     /// Number of planned runs; 1 without an experiment record.
     fn planned(&self) -> u64 {
-        self.experiment.as_ref().map_or(1, |e| u64::from(e.points) * u64::from(e.repetitions))
+        self.experiment.as_ref().map_or(1, LabExperiment::planned_runs)
     }
 
     fn subject(&self, end: &LabRunEnd) -> String {
@@ -134,7 +134,7 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
         sheet.item("about", &e.about)?;
     }
     sheet.item("started", &format!("{}, seed {}, privilege: {}", utc(e.start_utc_s), e.seed, e.privilege))?;
-    sheet.item("size", &run_count_text(e.points, e.repetitions))?;
+    sheet.item("size", &run_count_text(e.points, e.repetitions, e.selected_runs))?;
     let h = &e.host;
     let cpus = if h.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", h.cpus) };
     sheet.item("engine", e.engine.text())?;
