@@ -17,6 +17,7 @@ use scenario::{Experiment, Problems, Scenario};
 
 use crate::LabError;
 use crate::experiment::{Options, describe_run, head};
+use crate::selection::Place;
 use crate::summary::{Done, summary};
 
 pub use overlay::CONTROL_INTERVAL;
@@ -31,13 +32,12 @@ const RUNS_AHEAD: usize = 4;
 struct Task<'a> {
     scenario: &'a Scenario,
     run: u32,
-    point: u32,
-    repetition: u32,
+    place: Place,
 }
 
 impl Task<'_> {
     fn seed(&self) -> u64 {
-        self.scenario.seed.wrapping_add(u64::from(self.repetition))
+        self.scenario.seed.wrapping_add(u64::from(self.place.repetition))
     }
 }
 
@@ -132,11 +132,14 @@ pub fn run_simulated(
     Ok(last)
 }
 
-/// The runs of all points that are to run. A run has the same number whatever the other points.
+/// The runs that are to be made. A run has the same number whatever the other points.
 fn tasks<'a>(experiment: &'a Experiment, options: &Options, repeat: u32) -> Vec<Task<'a>> {
-    let runs = (0..repeat).flat_map(|r| experiment.scenarios.iter().zip(0..).map(move |(s, point)| (r, s, point)));
-    let all = runs.zip(0..).map(|((repetition, scenario, point), run)| Task { scenario, run, point, repetition });
-    all.filter(|task| options.includes(task.point)).collect()
+    let points = experiment.scenarios.len() as u32;
+    let task = |place: Place| {
+        let scenario = experiment.scenarios.get(place.point as usize)?;
+        Some(Task { scenario, run: place.repetition * points + place.point, place })
+    };
+    options.places(experiment, repeat).into_iter().filter_map(task).collect()
 }
 
 /// Takes tasks until none is left.
@@ -194,26 +197,23 @@ fn collect_run(
     (stop, watch): (&AtomicBool, &mut dyn FnMut()),
     observe: &mut dyn FnMut(&LabRecord),
 ) -> Result<Option<Done>, LabError> {
-    let (point, repetition) = (task.point, task.repetition);
-    let description = describe_run(task.scenario, [task.run, point, repetition, 0], task.seed(), None);
-    let (values, duration) = (description.values.clone(), description.duration_s);
-    let mut description = Some(description);
+    let description = describe_run(task.scenario, task.place, [task.run, 0], task.seed(), None);
+    let mut is_started = false;
     loop {
         watch();
         let message = match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) if description.is_some() && stop.load(Ordering::Relaxed) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) if !is_started && stop.load(Ordering::Relaxed) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         };
-        if let Some(description) = description.take() {
-            observe(&LabRecord::Run(description));
+        if !is_started {
+            observe(&LabRecord::Run(description.clone()));
+            is_started = true;
         }
         match message {
             Message::Record(record) => observe(&record),
-            Message::End(end) => {
-                return Ok(Some(Done { point, repetition, values, follows: None, duration, end: (*end)? }));
-            }
+            Message::End(end) => return Ok(Some(Done::new(&description, (*end)?))),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use link::Tally;
 use results::DelayHistogram;
-use results::lab::{EngineInterval, FlowInterval, FlowTotals, LabRecord, LabRunEnd, LinkTotals, Transfer, Verdict};
+use results::lab::{EngineInterval, FlowInterval, FlowTotals, LabRecord, LabRunEnd, LinkStatistics, Transfer, Verdict};
 use scenario::{Extent, Flow, Scenario, Transport, Wire};
 use sim::{Completion, FlowState, World};
 use units::Bytes;
@@ -177,7 +177,8 @@ impl Simulation<'_> {
             totals.push(total);
         }
         totals.extend(self.outcomes.totals());
-        let links: Vec<LinkTotals> = self.wires.iter().map(|(w, t)| truth::link_totals(w, t, 0, None)).collect();
+        let links: Vec<LinkStatistics> =
+            self.wires.iter().map(|(w, t)| truth::link_statistics(w, t, 0, None)).collect();
         let spans = (self.scenario.duration, self.scenario.record.interval);
         let end = LabRunEnd {
             run: self.run,
