@@ -114,11 +114,11 @@ fn bridges() -> Vec<Case> {
     let case = |name, variant, best: &[Best]| Case::new(name, of(variant), best).oracle(of("oracle"));
     let middle: &[Best] = &[(0.0, NORTH), (40.0, SOUTH), (80.0, NORTH)];
     vec![
-        case("rtt-step", "rtt-step", middle).oracle(of("rtt-step-oracle")),
-        case("remote-loss", "remote-loss", middle),
+        case("rtt-step", "rtt-step", middle).oracle(of("switch-oracle")),
+        case("remote-loss", "remote-loss", middle).oracle(of("switch-oracle")),
         case("remote-loss-back", "remote-loss-back", &[(0.0, NORTH)]),
-        case("remote-bursts", "remote-bursts", middle),
-        case("remote-dies", "remote-dies", middle),
+        case("remote-bursts", "remote-bursts", middle).oracle(of("switch-oracle")),
+        case("remote-dies", "remote-dies", middle).oracle(of("switch-oracle")),
         case("twins", "twins", &[]),
         case("near-twins", "near-twins", &[(0.0, NORTH)]),
         case("long-fat", "long-fat", &[(0.0, NORTH), (60.0, SOUTH)]).oracle(of("long-fat-oracle")),
