@@ -153,7 +153,7 @@ fn an_existing_device_keeps_its_number_of_queues() {
             assert_eq!(member.queues(directory.path(), "west"), actual, "{flags} {wanted}");
             let (status, message) = member.end(directory.path(), "west");
             assert_eq!(status, Some(0), "{message}");
-            assert_eq!(message.contains("made for one queue"), actual < wanted, "{message}");
+            assert_eq!(message.contains("has a single queue"), actual < wanted, "{message}");
         }
         host.iproute(&format!("ip tuntap del lh0 mode tun {flags}")).unwrap();
     }

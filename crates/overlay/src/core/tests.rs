@@ -111,6 +111,8 @@ struct World {
     without_gossip: bool,
     /// Trains of packets do not arrive.
     without_trains: bool,
+    /// The overlay becomes idle without traffic.
+    may_idle: bool,
     /// What one of them says instead of the truth.
     lies: Option<liars::Lies>,
     /// Everything that was ever sent, for those who listen.
@@ -328,6 +330,7 @@ impl World {
             trains: BTreeMap::new(),
             without_gossip: false,
             without_trains: false,
+            may_idle: false,
             lies: None,
             seen: Vec::new(),
         }
@@ -445,7 +448,19 @@ impl World {
         host.look_at_clock(self.late);
     }
 
+    /// Lets time pass; as if another member sent packets over the overlay, unless it may become idle.
     fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            let now = self.now;
+            if !self.may_idle {
+                self.hosts.iter_mut().for_each(|h| h.core.monitor.activity.note_others(h.clock.at(now)));
+            }
+            self.advance(end.saturating_since(now).min(30 * SECOND));
+        }
+    }
+
+    fn advance(&mut self, span: Duration) {
         let end = self.now + span;
         let late = self.late;
         for host in &mut self.hosts {

@@ -19,6 +19,8 @@ use crate::session::{SPACES, Session};
 
 /// Interval of the reports to a peer that sends frames, where few reports are lost.
 pub(in crate::core) const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval while the overlay is idle: half of the time after which a direction is quiet then.
+const IDLE_REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// Minimum interval, however many are lost: little more than a tick.
 const REPORT_INTERVAL_MIN: Duration = Duration::from_millis(25);
 /// Acceptable probability that all reports of the time that takes a link down are lost.
@@ -192,7 +194,8 @@ fn due_reports(now: Instant, peer: &mut Peer, member: Member) -> Vec<(Arc<Sessio
         }
         paths.get(path).map_or_else(|| link.tx_loss(), |p| p.loss.estimate().share)
     };
-    if let Some(interval) = due.iter().map(|(_, path)| report_interval(loss(link, path))).min() {
+    let interval = due.iter().map(|(_, path)| report_interval(loss(link, path))).min();
+    if let Some(interval) = interval.map(|i| if link.is_idle { IDLE_REPORT_INTERVAL } else { i }) {
         // Relative to the time that was due, so that ticks do not lengthen the interval; after a pause relative to now.
         let was_due = link.next_report.filter(|at| now.saturating_since(*at) < interval).unwrap_or(now);
         link.next_report = Some(was_due + interval);

@@ -13,18 +13,8 @@ fn slow() -> World {
         world.hosts[index] = Host::new(slow, 5 + index as u64, world.now);
     }
     // Until savings are complete, so that the rate is that of the budget.
-    run_busy(&mut world, 90 * SECOND);
+    world.run(90 * SECOND);
     world
-}
-
-/// Runs the world as if another member sent packets over the overlay.
-fn run_busy(world: &mut World, span: Duration) {
-    let end = world.now + span;
-    while world.now < end {
-        let now = world.now;
-        world.hosts.iter_mut().for_each(|h| h.core.monitor.activity.note_others(now));
-        world.run(end.saturating_since(now).min(30 * SECOND));
-    }
 }
 
 fn probes(world: &World) -> u64 {
@@ -35,7 +25,7 @@ fn probes(world: &World) -> u64 {
 fn where_there_is_traffic_no_probes_are_sent() {
     let mut world = slow();
     let before = probes(&world);
-    run_busy(&mut world, 60 * SECOND);
+    world.run(60 * SECOND);
     let idle = probes(&world) - before;
     // Ten a second at least.
     assert!(idle > 500, "{idle}");
@@ -50,9 +40,9 @@ fn where_there_is_traffic_no_probes_are_sent() {
     // in sixty at 18 probes a second.
     assert!(busy * 30 < idle, "{busy} and {idle}");
     // What was saved meanwhile is spent first.
-    run_busy(&mut world, 60 * SECOND);
+    world.run(60 * SECOND);
     let before = probes(&world);
-    run_busy(&mut world, 60 * SECOND);
+    world.run(60 * SECOND);
     let again = (probes(&world) - before) as f64 / idle as f64;
     assert!((again - 1.0).abs() < 0.15, "{again}");
 }
@@ -63,7 +53,7 @@ fn gaps_between_probes_are_exponential() {
     let (mut gaps, mut last, mut known) = (Vec::new(), world.now, probes(&world));
     // Each gap is known to half a millisecond, of some 60 to 100.
     for _ in 0..120_000 {
-        run_busy(&mut world, Duration::from_micros(500));
+        world.run(Duration::from_micros(500));
         let now = probes(&world);
         if now > known {
             gaps.push(world.now.saturating_since(last).as_secs_f64());
@@ -89,6 +79,7 @@ fn gaps_between_probes_are_exponential() {
 #[test]
 fn an_idle_overlay_is_probed_twice_a_second_and_closely_once_any_member_sends() {
     let mut world = World::new(3);
+    world.may_idle = true;
     // A terminal session, or a ping each second, is no traffic.
     let pings = |w: &mut World, seconds: u32| {
         for _ in 0..seconds {
@@ -126,6 +117,7 @@ fn an_idle_overlay_is_probed_twice_a_second_and_closely_once_any_member_sends() 
 #[test]
 fn an_idle_link_costs_less_than_20_kilobits_a_second_and_its_end_is_noticed() {
     let mut world = World::new(11);
+    world.may_idle = true;
     world.run(70 * SECOND);
     assert!(world.hosts.iter().all(|h| h.core.is_idle(world.now)));
     let links_up = |w: &World| (1..11).filter(|to| w.hosts[0].is_linked(*to)).count();
@@ -150,6 +142,7 @@ fn an_idle_link_costs_less_than_20_kilobits_a_second_and_its_end_is_noticed() {
 #[test]
 fn links_stay_up_and_are_known_soon_when_an_idle_overlay_becomes_busy() {
     let mut world = World::new(4);
+    world.may_idle = true;
     world.set(0, 1, Some(Wire { loss: 0.1, ..WIRE }));
     world.run(90 * SECOND);
     assert!(world.hosts.iter().all(|h| h.core.is_idle(world.now)));
