@@ -7,10 +7,10 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 MUSL := $(shell uname -m)-unknown-linux-musl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel test-timing bench build symbols musl man docs docs-site clean
+.PHONY: help demo check test test-kernel test-timing bench overlay-suite build symbols musl man docs docs-site clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: ## set up, build, run a test over an emulated long fat path, open its report
 	@scripts/demo
@@ -41,6 +41,11 @@ bench: ## compare with iperf3, the lab's engine with a copy loop, shaped rates w
 	@benches/shape
 	@benches/trace
 	@benches/overlay
+
+overlay-suite: ## overlay scenarios in virtual time and their metrics; options in SUITE, such as SUITE="--quick --against FILE"
+	@scripts/setup check
+	cargo build --release --locked -p lab --example overlay_suite
+	@$(TARGET_DIR)/release/examples/overlay_suite $(SUITE)
 
 build: ## the optimised binary
 	@scripts/setup build

@@ -59,6 +59,9 @@ pub enum LabError {
     /// There is no such lab or node.
     #[error("{0}")]
     Unknown(String),
+    /// Results cannot be merged.
+    #[error("{0}")]
+    Merge(String),
 }
 
 impl LabError {

@@ -1,6 +1,5 @@
 //! All runs of an experiment: every point of the sweep with every repetition.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use estimate::model::{MATHIS_PERIODIC, cubic_response, mathis};
@@ -16,7 +15,8 @@ use crate::controls::Controls;
 use crate::estimates;
 use crate::flow::{describe, round_trip};
 use crate::run::{RunOptions, run};
-use crate::summary::{Done, Follows, summary};
+use crate::selection::{Place, Selection};
+use crate::summary::{Done, summary};
 
 /// Divisor of the memory free at the start: the links may hold one half of it.
 const MEMORY_SHARE: u64 = 2;
@@ -38,19 +38,14 @@ pub struct Options {
     pub workers: Option<usize>,
     /// Maximum number of attempts at a run until one is valid; the records keep all attempts.
     pub attempts: u32,
-    /// Points of the sweep to run, by number; `None`: all.
-    pub points: Option<BTreeSet<u32>>,
+    /// The runs to make.
+    pub selection: Selection,
 }
 
 impl Options {
-    /// Whether a point of the sweep is to run.
-    pub(crate) fn includes(&self, point: u32) -> bool {
-        self.points.as_ref().is_none_or(|points| points.contains(&point))
-    }
-
-    /// The points that are to run, with their numbers.
-    fn points_of<'a>(&'a self, experiment: &'a Experiment) -> impl Iterator<Item = (u32, &'a Scenario)> {
-        (0..).zip(&experiment.scenarios).filter(|(point, _)| self.includes(*point))
+    /// The runs that are to be made, in order.
+    pub(crate) fn places(&self, experiment: &Experiment, repetitions: u32) -> Vec<Place> {
+        self.selection.places(experiment.scenarios.len() as u32, repetitions)
     }
 }
 
@@ -73,45 +68,30 @@ pub fn run_experiment(
     let workers = options.workers.unwrap_or_else(|| default_workers(kernel::cpus()));
     let controls = Controls::load(&experiment.scenarios)?;
     let mut done: Vec<Done> = Vec::new();
-    'all: for repetition in 0..first.repeat {
-        for (point, scenario) in options.points_of(experiment) {
-            for attempt in 0..options.attempts {
-                if interrupted() > 0 {
-                    break 'all;
-                }
-                let number = done.len() as u32;
-                let seed = scenario.seed.wrapping_add(u64::from(repetition));
-                let place = [number, point, repetition, attempt];
-                let description = describe_run(scenario, place, seed, Some(now_utc_s()));
-                let values = description.values.clone();
-                let follows = scenario.overlay.is_some().then(|| follows(scenario, &description));
-                let duration = description.duration_s;
-                observe(&LabRecord::Run(description));
-                let directory = options.directory.join(format!("run-{number}"));
-                let own =
-                    RunOptions { program: options.program.clone(), directory, run: number, seed, workers, memory };
-                let scenario = estimates::with_programs(controls.in_kernel(scenario), &options.program, seed);
-                let end = run(&scenario, &own, observe, interrupted)?;
-                let is_valid = end.verdict == Verdict::Valid;
-                done.push(Done { point, repetition, values, follows, duration, end });
-                if is_valid {
-                    break;
-                }
+    'all: for place in options.places(experiment, first.repeat) {
+        let Some(scenario) = experiment.scenarios.get(place.point as usize) else { continue };
+        for attempt in 0..options.attempts {
+            if interrupted() > 0 {
+                break 'all;
+            }
+            let number = done.len() as u32;
+            let seed = scenario.seed.wrapping_add(u64::from(place.repetition));
+            let description = describe_run(scenario, place, [number, attempt], seed, Some(now_utc_s()));
+            observe(&LabRecord::Run(description.clone()));
+            let directory = options.directory.join(format!("run-{number}"));
+            let own = RunOptions { program: options.program.clone(), directory, run: number, seed, workers, memory };
+            let scenario = estimates::with_programs(controls.in_kernel(scenario), &options.program, seed);
+            let end = run(&scenario, &own, observe, interrupted)?;
+            let is_valid = end.verdict == Verdict::Valid;
+            done.push(Done::new(&description, end));
+            if is_valid {
+                break;
             }
         }
     }
     let last = summary(&done, interrupted() > 0);
     observe(&LabRecord::Summary(last.clone()));
     Ok(last)
-}
-
-/// The path changes that the overlay of a run is expected to make.
-fn follows(scenario: &Scenario, run: &LabRun) -> Follows {
-    let mut changes: Vec<f64> = run.changes.iter().map(|c| c.at_s).filter(|at| *at > 0.0).collect();
-    changes.dedup();
-    let name = |node: usize| scenario.nodes[node].name.clone();
-    let routes = scenario.flows.iter().filter(|f| f.overlay).map(|f| (name(f.from), name(f.to))).collect();
-    Follows { changes, routes }
 }
 
 /// One thread forwards more packets than two cores can send and receive; machines with more cores split the links among
@@ -121,6 +101,7 @@ pub fn default_workers(cpus: usize) -> usize {
 }
 
 pub(crate) fn head(experiment: &Experiment, first: &Scenario, options: &Options) -> LabExperiment {
+    let selected = options.places(experiment, first.repeat).len();
     LabExperiment {
         schema: LAB_SCHEMA.to_owned(),
         version: measure_version().to_owned(),
@@ -129,7 +110,8 @@ pub(crate) fn head(experiment: &Experiment, first: &Scenario, options: &Options)
         start_utc_s: now_utc_s(),
         seed: first.seed,
         repetitions: first.repeat,
-        points: options.points_of(experiment).count() as u32,
+        points: experiment.scenarios.len() as u32,
+        selected_runs: (selected < experiment.scenarios.len() * first.repeat as usize).then_some(selected as u32),
         overrides: key_values(&options.overrides),
         privilege: options.privilege.clone(),
         engine: options.engine,
@@ -161,7 +143,8 @@ fn now_utc_s() -> f64 {
 /// Description of a run. A simulated run has no time of day.
 pub(crate) fn describe_run(
     scenario: &Scenario,
-    [run, point, repetition, attempt]: [u32; 4],
+    Place { repetition, point }: Place,
+    [run, attempt]: [u32; 2],
     seed: u64,
     start_utc_s: Option<f64>,
 ) -> LabRun {

@@ -112,6 +112,7 @@ pub(crate) fn describe(scenario: &Scenario, flow: &Flow) -> FlowDescription {
         to: scenario.nodes[flow.to].name.clone(),
         settings: format!("{transport}, from {} s, {extent}", flow.start.as_secs_f64()),
         command: Some(format!("longhaul {}", arguments(scenario, flow).join(" "))),
+        overlay: flow.overlay,
     }
 }
 

@@ -145,6 +145,7 @@ pub(crate) fn describe(scenario: &Scenario, mice: &Mice) -> FlowDescription {
             mice.stop.as_secs_f64()
         ),
         command: None,
+        overlay: false,
     }
 }
 

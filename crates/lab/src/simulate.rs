@@ -12,12 +12,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use results::lab::{LabRecord, LabRunEnd, LabSummary};
+use results::lab::{FlowInterval, LabRecord, LabRunEnd, LabSummary};
 use scenario::{Experiment, Problems, Scenario};
 
 use crate::LabError;
 use crate::experiment::{Options, describe_run, head};
+use crate::selection::Place;
 use crate::summary::{Done, summary};
+
+pub use overlay::CONTROL_INTERVAL;
 
 /// Interval at which the records of a run are awaited before the next check for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -29,13 +32,12 @@ const RUNS_AHEAD: usize = 4;
 struct Task<'a> {
     scenario: &'a Scenario,
     run: u32,
-    point: u32,
-    repetition: u32,
+    place: Place,
 }
 
 impl Task<'_> {
     fn seed(&self) -> u64 {
-        self.scenario.seed.wrapping_add(u64::from(self.repetition))
+        self.scenario.seed.wrapping_add(u64::from(self.place.repetition))
     }
 }
 
@@ -46,6 +48,33 @@ type Job<'a> = (Task<'a>, Sender<Message>);
 enum Message {
     Record(Box<LabRecord>),
     End(Box<Result<LabRunEnd, LabError>>),
+}
+
+/// One simulated run, for programs that compute metrics of their own.
+#[derive(Debug)]
+pub struct SimulatedRun {
+    /// Totals of the run.
+    pub end: LabRunEnd,
+    /// Intervals of all flows.
+    pub flows: Vec<FlowInterval>,
+    /// Bytes that all members of the overlay sent in each [`CONTROL_INTERVAL`] of the run without a packet of a host:
+    /// handshakes, probes, reports and gossip, with IP and UDP headers. A frame counts on each hop.
+    pub control_bytes: Vec<u64>,
+}
+
+/// Simulates one run of a scenario without calls of `longhaul estimate`, in the calling thread.
+///
+/// # Errors
+/// The scenario has a part that the simulator does not have, or its members do not reach each other.
+pub fn simulate_run(scenario: &Scenario, seed: u64) -> Result<SimulatedRun, LabError> {
+    let mut flows = Vec::new();
+    let mut observe = |record: &LabRecord| {
+        if let LabRecord::Flow(interval) = record {
+            flows.push(interval.clone());
+        }
+    };
+    let run = run::run(scenario, (0, seed), Path::new(""), &mut observe, &|| 0)?;
+    Ok(SimulatedRun { end: run.end, flows, control_bytes: run.control_bytes })
 }
 
 /// Checks that the simulator has all parts of an experiment. `text` is that of the experiment file.
@@ -103,11 +132,14 @@ pub fn run_simulated(
     Ok(last)
 }
 
-/// The runs of all points that are to run. A run has the same number whatever the other points.
+/// The runs that are to be made. A run has the same number whatever the other points.
 fn tasks<'a>(experiment: &'a Experiment, options: &Options, repeat: u32) -> Vec<Task<'a>> {
-    let runs = (0..repeat).flat_map(|r| experiment.scenarios.iter().zip(0..).map(move |(s, point)| (r, s, point)));
-    let all = runs.zip(0..).map(|((repetition, scenario, point), run)| Task { scenario, run, point, repetition });
-    all.filter(|task| options.includes(task.point)).collect()
+    let points = experiment.scenarios.len() as u32;
+    let task = |place: Place| {
+        let scenario = experiment.scenarios.get(place.point as usize)?;
+        Some(Task { scenario, run: place.repetition * points + place.point, place })
+    };
+    options.places(experiment, repeat).into_iter().filter_map(task).collect()
 }
 
 /// Takes tasks until none is left.
@@ -125,7 +157,7 @@ fn work(queue: &Mutex<Receiver<Job<'_>>>, directory: &Path, stop: &AtomicBool) {
         };
         let directory = directory.join(format!("run-{}", task.run));
         let end = run::run(task.scenario, (task.run, task.seed()), &directory, &mut observe, &interrupted);
-        let _ = sender.send(Message::End(Box::new(end)));
+        let _ = sender.send(Message::End(Box::new(end.map(|run| run.end))));
     }
 }
 
@@ -165,26 +197,23 @@ fn collect_run(
     (stop, watch): (&AtomicBool, &mut dyn FnMut()),
     observe: &mut dyn FnMut(&LabRecord),
 ) -> Result<Option<Done>, LabError> {
-    let (point, repetition) = (task.point, task.repetition);
-    let description = describe_run(task.scenario, [task.run, point, repetition, 0], task.seed(), None);
-    let (values, duration) = (description.values.clone(), description.duration_s);
-    let mut description = Some(description);
+    let description = describe_run(task.scenario, task.place, [task.run, 0], task.seed(), None);
+    let mut is_started = false;
     loop {
         watch();
         let message = match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) if description.is_some() && stop.load(Ordering::Relaxed) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) if !is_started && stop.load(Ordering::Relaxed) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         };
-        if let Some(description) = description.take() {
-            observe(&LabRecord::Run(description));
+        if !is_started {
+            observe(&LabRecord::Run(description.clone()));
+            is_started = true;
         }
         match message {
             Message::Record(record) => observe(&record),
-            Message::End(end) => {
-                return Ok(Some(Done { point, repetition, values, follows: None, duration, end: (*end)? }));
-            }
+            Message::End(end) => return Ok(Some(Done::new(&description, (*end)?))),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use results::lab::{Estimate, KeyValue, LabRunEnd, LabSummary, PointSummary, RouteChange, SizeBin, Traffic, Verdict};
+use results::lab::{
+    Estimate, KeyValue, LabRun, LabRunEnd, LabSummary, PointSummary, RouteChange, SizeBin, Traffic, Verdict,
+};
 use scenario::SWITCH;
 
 /// A finished run: its point and its last record.
@@ -17,12 +19,36 @@ pub(crate) struct Done {
     pub(crate) end: LabRunEnd,
 }
 
+impl Done {
+    pub(crate) fn new(run: &LabRun, end: LabRunEnd) -> Self {
+        Self {
+            point: run.point,
+            repetition: run.repetition,
+            values: run.values.clone(),
+            follows: Follows::of(run),
+            duration: run.duration_s,
+            end,
+        }
+    }
+}
+
 /// Path changes that an overlay is expected to make.
 pub(crate) struct Follows {
     /// Times at which the schedule changes links after the start, without duplicates, in seconds.
     pub(crate) changes: Vec<f64>,
     /// Member and destination of the routes that are examined: the ends of the flows over the overlay.
     pub(crate) routes: Vec<(String, String)>,
+}
+
+impl Follows {
+    /// Those of a run with flows over the overlay.
+    fn of(run: &LabRun) -> Option<Self> {
+        let flows = run.flows.iter().filter(|f| f.overlay);
+        let routes: Vec<_> = flows.map(|f| (f.from.clone(), f.to.clone())).collect();
+        let mut changes: Vec<f64> = run.changes.iter().map(|c| c.at_s).filter(|at| *at > 0.0).collect();
+        changes.dedup();
+        (!routes.is_empty()).then_some(Self { changes, routes })
+    }
 }
 
 /// The last record. Only valid runs count in the means. An invalid run that was repeated is not a reason against the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use estimate::steadiness::{Received, jain_over_time};
-use results::lab::{FlowInterval, FlowTotals, LinkTotals, Traffic};
+use results::lab::{FlowInterval, FlowTotals, LinkStatistics, Traffic};
 
 /// Length of the bins in which flows are compared; longer recording intervals are compared as they are.
 const BIN: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ pub(crate) fn received(intervals: &[FlowInterval]) -> Vec<Received> {
 pub(crate) fn traffic(
     flows: &[Vec<Received>],
     totals: &[FlowTotals],
-    links: &[LinkTotals],
+    links: &[LinkStatistics],
     (duration, interval): (Duration, Duration),
 ) -> Option<Traffic> {
     if totals.is_empty() {

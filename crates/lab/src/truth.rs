@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::CpuSnapshot;
 use link::Tally;
 use results::lab::{
-    Drops, EngineInterval, LabRecord, LabRunEnd, LinkInterval, LinkTotals, QueueDepth, Verdict, Volume,
+    Drops, EngineInterval, LabRecord, LabRunEnd, LinkInterval, LinkStatistics, QueueDepth, Verdict, Volume,
 };
 use results::{DelayHistogram, DelaySummary};
 use scenario::{Validity, Wire};
@@ -159,10 +159,10 @@ impl Truth {
     }
 
     /// Totals of each wire.
-    pub(crate) fn totals(&self) -> Vec<LinkTotals> {
+    pub(crate) fn totals(&self) -> Vec<LinkStatistics> {
         let total = |wire: &Total| {
             let tally = wire.tally.clone().unwrap_or_default();
-            link_totals(&wire.info, &tally, wire.emulator, wire.lateness.summary())
+            link_statistics(&wire.info, &tally, wire.emulator, wire.lateness.summary())
         };
         self.wires.iter().map(total).collect()
     }
@@ -211,26 +211,20 @@ pub(crate) fn link_interval(
 ) -> LinkInterval {
     LinkInterval {
         run,
-        link: wire.link.clone(),
-        from: wire.from.clone(),
-        to: wire.to.clone(),
         start_s: start.as_secs_f64(),
         end_s: end.as_secs_f64(),
-        offered: volume(tally.offered),
-        delivered: volume(tally.delivered),
-        duplicated: tally.duplicated.packets,
-        reordered: tally.reordered,
-        dropped: drops(tally, emulator),
-        queue: depth(tally),
-        wait: wait(tally),
-        utilisation: tally.utilisation(),
-        lateness,
+        statistics: link_statistics(wire, tally, emulator, lateness),
     }
 }
 
-/// The totals of a wire.
-pub(crate) fn link_totals(wire: &Wire, tally: &Tally, emulator: u64, lateness: Option<DelaySummary>) -> LinkTotals {
-    LinkTotals {
+/// The statistics of a wire: one direction of a link.
+pub(crate) fn link_statistics(
+    wire: &Wire,
+    tally: &Tally,
+    emulator: u64,
+    lateness: Option<DelaySummary>,
+) -> LinkStatistics {
+    LinkStatistics {
         link: wire.link.clone(),
         from: wire.from.clone(),
         to: wire.to.clone(),

@@ -27,6 +27,7 @@ pub(crate) fn run(options: &GenerateOptions) -> anyhow::Result<ExitCode> {
         What::Schema => {
             schema(directory, "longhaul.test-2.schema.json", &schemars::schema_for!(results::Record))?;
             schema(directory, "longhaul.lab-2.schema.json", &schemars::schema_for!(results::lab::LabRecord))?;
+            schema(directory, "longhaul.points-1.schema.json", &schemars::schema_for!(results::points::SweepPoints))?;
             schema(directory, "longhaul.shape-2.schema.json", &schemars::schema_for!(results::shape::ShapeRecord))?;
             schema(directory, "longhaul.cc-2.schema.json", &schemars::schema_for!(results::cc::CcRecord))?;
             schema(directory, "longhaul.trace-2.schema.json", &schemars::schema_for!(results::trace::TraceRecord))?;

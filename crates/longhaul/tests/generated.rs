@@ -27,6 +27,7 @@ fn the_help_matches_the_reviewed_snapshots() {
         ("generate.txt", &["generate", "--help"]),
         ("lab.txt", &["lab", "--help"]),
         ("lab-run.txt", &["lab", "run", "--help"]),
+        ("lab-merge.txt", &["lab", "merge", "--help"]),
         ("lab-compare.txt", &["lab", "compare", "--help"]),
         ("lab-path.txt", &["lab", "path", "--help"]),
         ("lab-shell.txt", &["lab", "shell", "--help"]),

@@ -1,52 +1,54 @@
 use units::Instant;
 
-/// A bucket that leaks: it bounds what goes in to a rate and a burst.
+/// Leaky bucket: limits amounts to a rate and a burst.
 pub(crate) struct Bucket {
     level: f64,
     at: Instant,
 }
 
-/// How fast a bucket leaks, and how much it holds.
+/// Rate and burst of a bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
+    /// Amount that leaks per second.
     pub(crate) per_second: f64,
-    pub(crate) most: f64,
+    /// Capacity of the bucket.
+    pub(crate) burst: f64,
 }
 
 impl Limit {
-    /// What leaks in a second may be in it.
-    pub(crate) fn a_second_of(per_second: f64) -> Self {
-        Self { per_second, most: per_second }
+    /// A rate with a burst of one second.
+    pub(crate) fn one_second_of(per_second: f64) -> Self {
+        Self { per_second, burst: per_second }
     }
 }
 
 impl Bucket {
-    /// An empty one.
+    /// Creates an empty bucket.
     pub(crate) fn new(now: Instant) -> Self {
         Self { level: 0.0, at: now }
     }
 
-    /// What still fits.
+    /// Amount that fits at present; negative after an excess.
     pub(crate) fn room(&mut self, now: Instant, limit: Limit) -> f64 {
         let passed = now.saturating_since(self.at).as_secs_f64();
         self.level = (self.level - passed * limit.per_second).max(0.0);
         self.at = now;
-        limit.most - self.level
+        limit.burst - self.level
     }
 
-    /// Puts so much in, whether it fits or not.
+    /// Adds an amount, even if it exceeds the capacity.
     pub(crate) fn put(&mut self, amount: f64) {
         self.level += amount;
     }
 
-    /// Puts so much in, if it fits.
+    /// Adds an amount if it fits; returns whether it did.
     pub(crate) fn takes(&mut self, now: Instant, limit: Limit, amount: f64) -> bool {
         let fits = amount <= self.room(now, limit);
         self.level += if fits { amount } else { 0.0 };
         fits
     }
 
-    /// When something was last put in, or tried.
+    /// Time of the last use.
     pub(crate) fn used_at(&self) -> Instant {
         self.at
     }
@@ -57,11 +59,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_is_a_burst_and_what_leaks() {
-        let limit = Limit { per_second: 100.0, most: 50.0 };
+    fn the_admitted_amount_is_the_burst_plus_the_rate() {
+        let limit = Limit { per_second: 100.0, burst: 50.0 };
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
         let mut bucket = Bucket::new(at(0));
-        // 50 at once, and 100 in each of ten seconds.
+        // The burst of 50, and 100 per second for ten seconds.
         let taken = (0..10_000).filter(|ms| bucket.takes(at(*ms), limit, 1.0)).count();
         assert!((1048..=1050).contains(&taken), "{taken}");
         assert!(!bucket.takes(at(9_999), limit, 2.0) && bucket.takes(at(9_999), limit, 0.0));

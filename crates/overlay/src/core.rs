@@ -42,7 +42,7 @@ use wire::overlay::{Envelope, Message};
 
 use crate::counters::Counters;
 use crate::decapsulate::Event as FromNetwork;
-use crate::gossip::{ADVERTISEMENT_INTERVAL, FromGossip, Gossip, ROUND};
+use crate::gossip::{ADVERTISEMENT_INTERVAL, Gossip, GossipOutput, ROUND};
 use crate::prng::Prng;
 use crate::rate_meter::RateMeter;
 use crate::session::Cipher;
@@ -66,8 +66,11 @@ pub(crate) use routing::{FLOWS_INTERVAL, policy};
 pub(crate) use sessions::Source;
 pub(crate) use view::{LinkView, PathView};
 
-/// Interval at which the components are polled.
+/// Interval at which the components are polled, and while the overlay is idle.
 const TICK: Duration = Duration::from_millis(20);
+const IDLE_TICK: Duration = Duration::from_millis(200);
+/// Factor of the intervals of gossip while the overlay is idle.
+const IDLE_GOSSIP: u32 = 5;
 /// A tick that is later than this is a stall: half of the silence that takes a link down.
 const STALL_MIN: Duration = Duration::from_millis(250);
 
@@ -183,7 +186,11 @@ impl Core {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if now >= self.next_tick {
             self.detect_stall(now);
-            self.next_tick = now + TICK;
+            if self.monitor.update_pace(now, &mut self.net) {
+                // The advertisement of traffic wakes the other members.
+                self.advertisements_due = now;
+            }
+            self.next_tick = now + if self.is_idle(now) { IDLE_TICK } else { TICK };
             self.tick(now);
         }
         self.advance_gossip(now);
@@ -200,8 +207,8 @@ impl Core {
         self.sessions.poll_learned_addresses(now, &mut self.net);
         self.sessions.start_due_handshakes(now, &mut self.net, &self.routing);
         self.update_links(now);
-        let link_state = &self.link_state;
-        monitor::poll_capacity_probes(now, &mut self.net, |net, member| {
+        let (link_state, is_idle) = (&self.link_state, self.is_idle(now));
+        monitor::poll_capacity_probes(now, &mut self.net, is_idle, |net, member| {
             path_mtu::packet_max(net, link_state, &Path::direct(member))
         });
         monitor::poll_mtu_probes(now, &mut self.net);
@@ -316,7 +323,8 @@ impl Core {
 
     /// Advertises own links and certificates, and asks a member for news, each at its interval.
     fn advance_gossip(&mut self, now: Instant) {
-        if expired(&mut self.advertisements_due, now, ADVERTISEMENT_INTERVAL) {
+        let factor = if self.is_idle(now) { IDLE_GOSSIP } else { 1 };
+        if expired(&mut self.advertisements_due, now, ADVERTISEMENT_INTERVAL * factor) {
             let advertisements = self.monitor.own_advertisements(now, &self.net);
             let outputs = self.gossip.handle_own_links(now, advertisements);
             self.apply_gossip(now, outputs);
@@ -330,17 +338,17 @@ impl Core {
                 self.apply_gossip(now, outputs);
             }
         }
-        if expired(&mut self.gossip_due, now, ROUND) {
+        if expired(&mut self.gossip_due, now, ROUND * factor) {
             let outputs = self.gossip.handle_round(now);
             self.apply_gossip(now, outputs);
         }
     }
 
-    fn apply_gossip(&mut self, now: Instant, outputs: Vec<FromGossip>) {
+    fn apply_gossip(&mut self, now: Instant, outputs: Vec<GossipOutput>) {
         for output in outputs {
             match output {
-                FromGossip::Send { to, bytes } => self.send_gossip(now, to, &bytes),
-                FromGossip::LinkAdvertisement { from, to, advertisement, relayed_bps } => {
+                GossipOutput::Send { to, bytes } => self.send_gossip(now, to, &bytes),
+                GossipOutput::LinkAdvertisement { from, to, advertisement, relayed_bps } => {
                     #[cfg(test)]
                     let advertisement = advertisement.map(|ad| {
                         let (member, forge) = self.forged_advertisements;
@@ -348,10 +356,10 @@ impl Core {
                     });
                     self.on_advertisement(now, (from, to), advertisement, relayed_bps);
                 }
-                FromGossip::CertificateAdvertisement { by, text, endpoint } => {
+                GossipOutput::CertificateAdvertisement { by, text, endpoint } => {
                     self.on_certificate_advertisement(now, by, &text, endpoint.filter(is_known_elsewhere));
                 }
-                FromGossip::DuplicateIdentity => self.net.event(Event::DuplicateIdentity),
+                GossipOutput::DuplicateIdentity => self.net.event(Event::DuplicateIdentity),
             }
         }
     }

@@ -2,17 +2,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-/// Declares counters that threads share, and a copy of them for people.
+/// Declares counters that threads share, a snapshot of them, and their descriptions.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What one thread counted: on cache lines of its own.
+        /// Counters of one thread, on cache lines of its own.
         #[derive(Default)]
         #[repr(align(128))]
         pub(crate) struct Counters {
             $($(#[doc = $doc])+ pub(crate) $name: AtomicU64,)+
         }
 
-        /// A copy of [`Counters`] at one time, of one thread or of several together.
+        /// Snapshot of [`Counters`], of one thread or the sum of several.
         #[derive(Debug, Clone, Copy, Default, Serialize)]
         pub(crate) struct Counts {
             $($(#[doc = $doc])+ pub(crate) $name: u64,)+
@@ -32,7 +32,7 @@ macro_rules! counters {
             }
         }
 
-        /// What a counter counts, by its name.
+        /// Description of the counter with this name.
         pub(crate) fn meaning(name: &str) -> &'static str {
             match name {
                 $(stringify!($name) => concat!($($doc),+).trim_ascii_start(),)+
@@ -43,76 +43,76 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Inner packets that this host sent into the overlay; a super-packet counts as one.
+    /// Inner packets from this host; a super-packet counts as one.
     packets_in,
-    /// Bytes of the inner packets that this host sent into the overlay.
+    /// Bytes of the inner packets from this host.
     bytes_in,
-    /// Inner packets handed to this host; a super-packet counts as one.
+    /// Inner packets to this host; a super-packet counts as one.
     packets_out,
-    /// Bytes of the inner packets handed to this host.
+    /// Bytes of the inner packets to this host.
     bytes_out,
-    /// Frames with packets of this host that were sealed; messages, as probes and reports, are not counted.
+    /// Sealed frames with packets of this host, without messages such as probes and reports.
     frames_sealed,
-    /// Frames opened here, with packets or messages.
+    /// Opened frames, with packets or messages.
     frames_opened,
-    /// Frames passed on for others.
+    /// Frames forwarded for other members.
     frames_relayed,
-    /// IP bytes of the frames passed on for others.
+    /// IP bytes of the frames forwarded for other members.
     bytes_relayed,
-    /// Packets for which there is no member.
+    /// Packets without a peer that has a matching subnet.
     no_member,
-    /// Packets for a member that cannot be reached.
+    /// Packets to a peer without a route.
     no_route,
-    /// Packets larger than the way to their member takes, that must not be cut.
+    /// Packets larger than the path MTU that must not be fragmented.
     too_large,
-    /// Datagrams that are none of ours, or damaged.
+    /// Datagrams of an unknown type, or damaged.
     malformed,
-    /// Frames of a session that is not or no longer known.
+    /// Frames of an unknown or expired session.
     no_session,
-    /// Frames that are not authentic.
+    /// Frames with an invalid authentication tag.
     auth_failed,
-    /// Frames that came twice.
+    /// Duplicate frames.
     replayed,
-    /// Frames too late to tell whether they came twice.
+    /// Frames older than the replay window.
     outside_replay_window,
-    /// Packets from a source that is not their member's.
+    /// Packets with a source address outside the subnets of their sender.
     spoofed,
-    /// Frames that this member was to pass on and did not: no consent, a wrong way, no member's.
+    /// Frames not relayed: relaying disabled, invalid source route, or unknown origin.
     relay_denied,
-    /// Frames that were not passed on because their sender had nothing left of the setting `relay_rate`.
+    /// Frames not relayed because they exceeded the setting `relay_rate`.
     relay_rate_limited,
-    /// Datagrams of handshakes that nobody can have made who knows this member, or that answer no call.
+    /// Handshake datagrams with an invalid MAC or without an initiation, and frames of unverified peers.
     handshake_unauthenticated,
-    /// Datagrams of handshakes and messages dropped because there were too many.
+    /// Handshake datagrams and messages dropped because their queue was full.
     control_queue_full,
-    /// Rounds and answers of the gossip that were left out because what it may take (`gossip_rate`) was spent.
+    /// Gossip rounds and replies omitted because of the setting `gossip_rate`.
     gossip_rate_limited,
-    /// Datagrams that came and found the socket full: they are lost in this host, though they count as lost on the link.
+    /// Datagrams dropped because the receive buffer was full; they also count as loss of the link.
     rx_buffer_overflow,
-    /// Words that another host said with the key of this member.
+    /// Gossip records that another host signed with the key of this member.
     duplicate_identity,
-    /// Datagrams that the network did not take.
+    /// Datagrams rejected by the network.
     tx_errors,
-    /// Datagrams that this host's device or route did not take because they were too large; their size is looked for anew.
+    /// Datagrams too large for the device or route of this host; path MTU discovery starts again.
     oversize,
-    /// Packets that the tunnel device did not take, or could not hand over.
+    /// Packets rejected by the tunnel device, or not delivered by it.
     tun_errors,
-    /// Packets dropped because they were marked on the way and cannot carry the mark.
+    /// Packets with a congestion mark (ECN CE) that they cannot carry.
     ecn_ce_dropped,
-    /// Times that the controlling thread did nothing for so long that others may take the member to be gone.
+    /// Periods without activity of the control thread after which peers may declare the member down.
     stalls,
-    /// Addresses and routes of the overlay that something on this host removed, and that were added again.
+    /// Addresses and routes of the overlay that another program removed and the member added again.
     routes_restored,
-    /// Events that could not be written to their file.
+    /// Events not written to the event log.
     event_log_dropped,
 }
 
-/// One more.
+/// Adds one to a counter.
 pub(crate) fn bump(counter: &AtomicU64) {
     add(counter, 1);
 }
 
-/// `by` more.
+/// Adds `by` to a counter.
 pub(crate) fn add(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }

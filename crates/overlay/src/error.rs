@@ -4,127 +4,138 @@ use std::path::PathBuf;
 use kernel::KernelError;
 use route::Member;
 
-/// Why a member cannot run.
+/// Error of a member.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverlayError {
-    /// A text that is no public key.
-    #[error("`{0}` is no public key of a member: 32 bytes in base64, as `longhaul overlay init` prints")]
+    /// A text is not a public key.
+    #[error("`{0}` is not a public key; write the 32 bytes in base64 that `longhaul overlay init` prints")]
     Key(String),
-    /// A key file that cannot be read or written.
-    #[error("the key file {}: {source}", path.display())]
+    /// A key file cannot be read or written.
+    #[error("cannot access the key file {}: {source}", path.display())]
     KeyFile {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A key file that others may read.
-    #[error("the key file {} may be read by others than its owner; `chmod 600` it, and make a new one if somebody has", .0.display())]
+    /// A key file is accessible to other users.
+    #[error(
+        "the key file {path} is accessible to other users; run `chmod 600 {path}`, and generate a new key if one of \
+         them can have read it",
+        path = .0.display()
+    )]
     KeyIsOpen(PathBuf),
-    /// A key file with something else in it.
-    #[error("the key file {} holds no key", .0.display())]
+    /// A key file has no valid key.
+    #[error("the key file {} has no valid key; generate one with `longhaul overlay init`", .0.display())]
     KeyFileContents(PathBuf),
-    /// An authority's list of what it has signed that cannot be read or written.
-    #[error("the list of what the authority has signed, {}: {source}; nothing is certified without it", path.display())]
+    /// The list of signed certificates cannot be read or written.
+    #[error("cannot access the list of signed certificates {}: {source}; nothing was signed", path.display())]
     SignedList {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// One with something else in it.
-    #[error("line {line} of {} is no certificate that was signed; nothing is certified before it is put right", path.display())]
+    /// The list of signed certificates is malformed.
+    #[error("line {line} of {} is not a signed certificate; nothing was signed; correct the line", path.display())]
     SignedListContents {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Of the list, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
-    /// Two keys of one number.
-    #[error("another key of the member number {number} was certified, {key} for {name} (see {}): members could not tell the two apart; make another key", path.display())]
+    /// Another key with the same member number was certified before.
+    #[error(
+        "the member number {number} of this key is that of another key, {key}, certified for {name} (see {}); generate \
+         another key",
+        path.display()
+    )]
     NumberTaken {
-        /// By which members name it.
+        /// Member number of both keys.
         number: Member,
-        /// The one that was certified.
+        /// The certified key.
         key: String,
-        /// Whose that is.
+        /// Name of its owner.
         name: String,
-        /// The list that has it.
+        /// Path of the list of signed certificates.
         path: PathBuf,
     },
-    /// No randomness.
-    #[error("the system gives no random bytes")]
+    /// The operating system provides no random bytes.
+    #[error("cannot read random bytes from the operating system")]
     Random,
-    /// Settings that cannot be read.
+    /// The settings cannot be read.
     #[error("the settings {}: {source}", path.display())]
     SettingsFile {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Settings that are none.
+    /// The settings are invalid.
     #[error("the settings {}: {what}", path.display())]
     Settings {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Location and cause of the error.
         what: String,
     },
-    /// A system call.
+    /// A system call of the kernel crate failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// A system call of the tunnel device, a thread or the control socket.
+    /// An operation on the tunnel device, a thread or the control socket failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// Why it failed.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Something that a member cannot do without came to an end while it ran.
-    #[error("the member cannot go on: {what}: {why}")]
+    /// A component of the running member stopped.
+    #[error("the member cannot continue: {what}: {why}")]
     Ended {
-        /// What was being done.
+        /// The component.
         what: String,
-        /// Why it ended.
+        /// Cause.
         why: String,
     },
-    /// There is nobody to ask.
-    #[error("no member runs with these settings ({}): {source}", path.display())]
+    /// No member listens on the control socket.
+    #[error("no member is running with these settings ({}): {source}", path.display())]
     NotRunning {
-        /// Its control socket.
+        /// Path of the control socket.
         path: PathBuf,
-        /// Why it cannot be reached.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Who asks may not.
-    #[error("this user may not ask the member at {}: {source}; ask as root, or as the user that it runs as", path.display())]
+    /// This user may not use the control socket.
+    #[error(
+        "no access to the control socket {}: {source}; run this command as root or as the user of the member",
+        path.display()
+    )]
     NotAllowed {
-        /// Its control socket.
+        /// Path of the control socket.
         path: PathBuf,
-        /// What the kernel says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A member runs and does not answer.
-    #[error("the member at {} does not answer: it is too busy, or ends; try again", .0.display())]
+    /// The member did not answer in time.
+    #[error("the member at {} does not answer: it is overloaded or stops; try again", .0.display())]
     NoAnswer(PathBuf),
-    /// A member was asked to end and is still there.
-    #[error("the member at {} has not ended yet", .0.display())]
+    /// The member did not stop in time.
+    #[error("the member at {} has not stopped yet; check its log", .0.display())]
     StillThere(PathBuf),
-    /// What a running member said.
+    /// Error that a running member reported.
     #[error("{0}")]
     Refused(String),
 }
 
 impl OverlayError {
-    /// Whether the settings themselves are wrong, so that trying again changes nothing.
+    /// Whether the settings are invalid, so that a retry cannot succeed.
     pub fn is_of_settings(&self) -> bool {
         matches!(self, Self::Settings { .. })
     }
 
-    /// For `map_err`: names what was tried.
+    /// For `map_err`: adds the operation to the error.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

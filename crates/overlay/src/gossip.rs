@@ -1,7 +1,9 @@
-//! Link state spreads by gossip, over the sealed messages of the overlay. Each member says only what it measured on links on which it
-//! receives, and signs it, so that whoever passes it on cannot change it: members tell each other how far they have heard whom, and pass on what
-//! the other one has not. All that counts in that is signed by who speaks (who, which word, about what), so that a member can withhold and
-//! repeat, but neither invent nor make others deaf to somebody.
+//! Gossip of link state over the sealed messages of the overlay.
+//!
+//! Each member advertises only what it measured on the links on which it receives, and signs these records, so that a
+//! forwarder cannot change them. Members exchange digests of the records that they hold, and send each other the
+//! missing ones. All fields that decide about a record (originator, number, object) are signed. A malicious member can
+//! withhold and repeat records, but it can neither forge one nor make others reject an originator.
 
 mod originator;
 mod signed_record;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use route::Member;
 use units::Instant;
-use wire::overlay::gossip::{DIGEST_MAX, Known, Message, RecordBody, SignedRecord};
+use wire::overlay::gossip::{DIGEST_MAX, DigestEntry, Message, RecordBody, SignedRecord};
 
 use crate::bucket::{Bucket, Limit};
 use crate::core::LinkAdvertisement;
@@ -25,84 +27,92 @@ use crate::identity::PublicKey;
 use crate::prng::Prng;
 use crate::settings::Settings;
 use originator::Originator;
-use store::RecordStore;
+use store::{MissingQuery, RecordStore};
 
-/// How often another member is asked for what is new: with a handful of members all know it within some rounds.
+/// Interval between the digests that a member sends. A handful of members all know a new record within some rounds.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);
-/// Own claims are handed to the gossip so often; it says only what has moved.
+/// Interval at which the core hands the member's own link state to the gossip, which originates only what changed.
 pub(crate) const ADVERTISEMENT_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a member says that its claims which did not change still hold.
+/// Interval between refreshes of the own records that did not change.
 const REFRESH: Duration = Duration::from_secs(2);
-/// Who was heard lately is asked, with one round in so many for the others.
+/// Maximum time since the last message of a recent peer. Digests go to recent peers, apart from a share of
+/// [`OTHER_PEER_SHARE`], whose receiver is drawn from all members.
 const RECENT_PEER: Duration = Duration::from_secs(5);
 const OTHER_PEER_SHARE: f64 = 0.25;
-/// So many of these are told at once what has changed: to be asked takes a round trip, which over satellites is half a second.
+/// Number of recent peers to which changed link records are pushed. A pull takes a round trip, half a second over a
+/// geostationary satellite.
 const PUSH_FANOUT: usize = 4;
-/// Most bytes in answer to one digest; the next round asks for the rest.
+/// Maximum bytes of records in the reply to one digest; the next round requests the rest.
 const REPLY_BYTES_MAX: usize = 8192;
-/// What one member may cost in a [`WINDOW`]: answers to its digests and signatures looked at (some 12 % of a processor). Of two
-/// members each asks the other 20 times a second, and answers as often.
+/// Period over which the cost of one peer is limited: replies to its digests, and verified signatures (some 12 % of a
+/// CPU). Two members send each other 20 digests a second and as many replies.
 const WINDOW: Duration = Duration::from_secs(1);
 const REPLIES_MAX: u32 = 60;
 const SIGNATURES_MAX: u32 = 2000;
-/// What somebody passes on of a speaker is not heard for so long after it passed on a wrong signature of that one. Of all others it is heard: numbers of members are
-/// short, and where two keys have the same one, honest members who know the one pass on what those take for forged who know the other.
+/// Time for which the records of one originator are ignored from a peer that forwarded one with an invalid signature.
+/// Records of other originators are accepted: member numbers are short, and if two keys share a number, an honest
+/// member with the one key forwards records that are invalid under the other key.
 const PENALTY: Duration = Duration::from_secs(10);
-/// Words of this member that it does not know of, within so long of each other, are another host's with its key.
-const SAME_KEY: Duration = Duration::from_secs(60);
-/// What each frame of a message costs beside the message: IPv6 and UDP 48, envelope 56, frame 40, number and piece 9.
-const FRAME: usize = 153;
-/// Who has less than this share of what it may send in a second does not ask: what is left is for answers, by which others learn of it. Nor does one
-/// member draw more than this share by its digests.
-const FOR_ANSWERS: f64 = 0.5;
-/// An output of the gossip.
+/// Maximum time between two unknown records under this member's key that indicate another host with the same key.
+const DUPLICATE_IDENTITY_WINDOW: Duration = Duration::from_secs(60);
+/// Overhead of each frame of a message in bytes: IPv6 and UDP 48, envelope 56, frame 40, message header 9.
+const FRAME_OVERHEAD_BYTES: usize = 153;
+/// Share of the byte budget of a second that is reserved for replies, by which peers get this member's records: a
+/// member with less left sends no digest. It is also the maximum share for the replies to one peer.
+const REPLY_BUDGET_SHARE: f64 = 0.5;
+
+/// Output of the gossip.
 #[derive(Debug, PartialEq)]
-pub(crate) enum FromGossip {
-    /// A message is to be sent.
+pub(crate) enum GossipOutput {
+    /// A message to send.
     Send { to: Member, bytes: Vec<u8> },
-    /// What `to` says about its link from `from`, and how much it passes on of what is not for it.
+    /// The state that `to` advertises of its link from `from`, and its maximum rate of relayed traffic.
     LinkAdvertisement { from: Member, to: Member, advertisement: Option<LinkAdvertisement>, relayed_bps: u64 },
-    /// A certificate, and where `by` says that its owner is reached.
+    /// A certificate, with the endpoint of its owner as `by` knows it.
     CertificateAdvertisement { by: Member, text: String, endpoint: Option<SocketAddr> },
-    /// Another host runs with the key of this member; told once.
+    /// Another host uses the key of this member; reported once.
     DuplicateIdentity,
 }
 
-/// What a member says and passes on: no sockets, no clock.
+/// State machine of the gossip: no sockets, no clock.
 pub(crate) struct Gossip {
     settings: Arc<Settings>,
     own: Member,
     originator: Originator,
     store: RecordStore,
-    others: BTreeMap<Member, Other>,
-    window: Instant,
+    peers: BTreeMap<Member, PeerState>,
+    /// Start of the present [`WINDOW`].
+    window_start: Instant,
     prng: Prng,
-    /// What was sent, bytes of IP.
-    spent: Bucket,
+    /// IP bytes sent of late.
+    tx_bytes: Bucket,
     counters: Arc<Counters>,
-    /// When somebody last told a word of this member that it did not know.
-    own_word: Option<Instant>,
+    /// Time of the last record under this member's key that it did not originate.
+    unknown_own_record: Option<Instant>,
 }
 
-/// Another member, as far as the gossip goes.
+/// State of the gossip with one peer.
 #[derive(Default)]
-struct Other {
-    heard: Option<Instant>,
-    /// Until when what it passes on of these is not heard: members only, so that they are no more than those.
-    ignored: BTreeMap<Member, Instant>,
-    /// In this [`WINDOW`]; drawn: bytes of answers.
-    answers: u32,
-    drawn: usize,
+struct PeerState {
+    last_received: Option<Instant>,
+    /// Originators whose records are ignored from this peer, with the end of the penalty. Only members enter, which
+    /// bounds the map.
+    ignored_until: BTreeMap<Member, Instant>,
+    /// Replies to this peer in the present [`WINDOW`].
+    replies: u32,
+    /// IP bytes of these replies.
+    reply_bytes: usize,
+    /// Signatures that were verified for this peer in the present [`WINDOW`].
     signatures: u32,
 }
 
-/// What a message takes on the network, bytes of IP.
-fn cost(message: &[u8]) -> usize {
-    message.len() + FRAME * message.len().div_ceil(Message::FRAME_BYTES).max(1)
+/// Size of a message on the network, in IP bytes.
+fn ip_bytes(message: &[u8]) -> usize {
+    message.len() + FRAME_OVERHEAD_BYTES * message.len().div_ceil(Message::FRAME_BYTES).max(1)
 }
 
 impl Gossip {
-    /// `generation`: grows with each start of this member.
+    /// `generation`: start counter of this member, which grows with each start.
     pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>, generation: u64, now: Instant) -> Self {
         let own = settings.identity.public().member();
         Self {
@@ -110,238 +120,257 @@ impl Gossip {
             settings,
             own,
             store: RecordStore::default(),
-            others: BTreeMap::new(),
-            window: now,
+            peers: BTreeMap::new(),
+            window_start: now,
             prng: Prng::new(generation ^ u64::from(own.0)),
-            spent: Bucket::new(now),
+            tx_bytes: Bucket::new(now),
             counters,
-            own_word: None,
+            unknown_own_record: None,
         }
     }
 
-    /// A message of a member came.
-    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, bytes: &[u8]) -> Vec<FromGossip> {
+    /// Handles a message of the member `from`.
+    pub(crate) fn handle_message(&mut self, now: Instant, from: Member, bytes: &[u8]) -> Vec<GossipOutput> {
         if !self.settings.members.contains(from) {
             return Vec::new();
         }
         let Some(message) = Message::decode(bytes) else { return Vec::new() };
-        let other = self.others.entry(from).or_default();
-        other.heard = Some(now);
-        other.ignored.retain(|_, until| now < *until);
-        let mut outputs = self.hear(now, from, &message.records);
+        let peer = self.peers.entry(from).or_default();
+        peer.last_received = Some(now);
+        peer.ignored_until.retain(|_, until| now < *until);
+        let mut outputs = self.on_records(now, from, &message.records);
         if !message.digest.is_empty() {
-            outputs.extend(self.answer(now, from, &message));
+            outputs.extend(self.reply(now, from, &message));
         }
         outputs
     }
 
-    fn hear(&mut self, now: Instant, from: Member, records: &[&[u8]]) -> Vec<FromGossip> {
-        let mut all: Vec<(SignedRecord, &[u8])> =
-            records.iter().filter_map(|w| Some((SignedRecord::decode(w)?, *w))).collect();
-        // The newest first: it is what the age of the others is told by.
-        all.sort_by_key(|(said, _)| std::cmp::Reverse(said.number));
+    fn on_records(&mut self, now: Instant, from: Member, records: &[&[u8]]) -> Vec<GossipOutput> {
+        let mut records: Vec<(SignedRecord, &[u8])> =
+            records.iter().filter_map(|bytes| Some((SignedRecord::decode(bytes)?, *bytes))).collect();
+        // The newest first, as the ages of the others are relative to it.
+        records.sort_by_key(|(record, _)| std::cmp::Reverse(record.number));
         let mut outputs = Vec::new();
-        for (said, bytes) in all {
-            let by = Member(said.by);
-            let Some(key) = self.key(by).filter(|_| self.is_news(&said)) else { continue };
-            let other = self.others.entry(from).or_default();
-            if other.ignored.contains_key(&by) {
+        for (record, bytes) in records {
+            let originator = Member(record.originator);
+            let Some(key) = self.key_of(originator).filter(|_| self.is_new(&record)) else { continue };
+            let peer = self.peers.entry(from).or_default();
+            if peer.ignored_until.contains_key(&originator) {
                 continue;
             }
-            if other.signatures >= SIGNATURES_MAX {
+            if peer.signatures >= SIGNATURES_MAX {
                 break;
             }
-            other.signatures += 1;
+            peer.signatures += 1;
             if !signed_record::is_signed(bytes, &key) {
-                let is_first = other.ignored.is_empty();
-                other.ignored.insert(by, now + PENALTY);
-                // Once in a while: it may do so of everybody.
-                if is_first {
-                    let [from, by] = [from, by].map(|m| self.settings.name_of(m));
-                    tracing::warn!("{from} passes on what the {by} that is known here did not sign");
-                }
+                self.penalise(now, from, originator);
                 continue;
             }
-            if by == self.own {
-                outputs.extend(self.note_own_word(now));
-                let again = self.originator.go_on_after(now, &said);
-                self.say(now, again);
+            if originator == self.own {
+                outputs.extend(self.on_unknown_own_record(now));
+                let records = self.originator.resume_after(now, &record);
+                self.originate(now, records);
                 continue;
             }
-            let mut hold = self.store.confirm(now, &said);
-            let age = self.store.keep(now, &said, bytes, self.most_words());
-            hold.push(said);
-            outputs.extend(hold.into_iter().filter_map(|said| self.output(said, age)));
+            let mut valid = self.store.refresh(now, &record);
+            let age = self.store.insert(now, &record, bytes, self.records_max());
+            valid.push(record);
+            outputs.extend(valid.into_iter().filter_map(|record| self.output(record, age)));
         }
         outputs
     }
 
-    /// All certificates that are held, each once.
-    pub(crate) fn certificates(&self) -> Vec<FromGossip> {
+    /// Ignores the records of an originator from a peer that forwarded one with an invalid signature.
+    fn penalise(&mut self, now: Instant, forwarder: Member, originator: Member) {
+        let peer = self.peers.entry(forwarder).or_default();
+        let is_first = peer.ignored_until.is_empty();
+        peer.ignored_until.insert(originator, now + PENALTY);
+        // One line per penalty, because a peer can forward such records of every originator.
+        if is_first {
+            let [from, of] = [forwarder, originator].map(|m| self.settings.name_of(m));
+            tracing::warn!(
+                "{from} forwards gossip records of {of} with an invalid signature; compare the public key of {of} in \
+                 the settings of both members"
+            );
+        }
+    }
+
+    /// The certificates in the store, without duplicates.
+    pub(crate) fn certificates(&self) -> Vec<GossipOutput> {
         let mut known = BTreeSet::new();
-        let is_new = |said: &SignedRecord| match &said.what {
+        let is_new = |record: &SignedRecord| match &record.body {
             RecordBody::Certificate { text, .. } => known.insert(text.clone()),
-            RecordBody::Link { .. } | RecordBody::Alive { .. } => false,
+            RecordBody::Link { .. } | RecordBody::Refresh { .. } => false,
         };
         let all = self.store.certificates().filter(is_new);
-        all.filter_map(|said| self.output(said, Duration::ZERO)).collect()
+        all.filter_map(|record| self.output(record, Duration::ZERO)).collect()
     }
 
-    /// Somebody has heard this member say what it does not know of. Once that is a start whose number was lost; where it goes on, another host has its key.
-    fn note_own_word(&mut self, now: Instant) -> Option<FromGossip> {
-        let is_again = |at: Instant| now.saturating_since(at) < SAME_KEY;
-        self.own_word.replace(now).filter(|at| is_again(*at))?;
+    /// Handles a record under this member's key that it did not originate. One alone is of an earlier start whose
+    /// number was lost; repetition means that another host uses the key.
+    fn on_unknown_own_record(&mut self, now: Instant) -> Option<GossipOutput> {
+        let is_repetition = |at: Instant| now.saturating_since(at) < DUPLICATE_IDENTITY_WINDOW;
+        self.unknown_own_record.replace(now).filter(|at| is_repetition(*at))?;
         let is_first = self.counters.counts().duplicate_identity == 0;
         bump(&self.counters.duplicate_identity);
-        is_first.then_some(FromGossip::DuplicateIdentity)
+        is_first.then_some(GossipOutput::DuplicateIdentity)
     }
 
-    /// What a word means here.
-    fn output(&self, said: SignedRecord, age: Duration) -> Option<FromGossip> {
-        match said.what {
-            // Links between members only: what a member may say is bounded by how many there are.
-            RecordBody::Link { from, advertisement, relayed_bps } => self.key(Member(from)).map(|_| {
-                let advertisement = advertisement.map(|c| signed_record::aged(c, age));
-                FromGossip::LinkAdvertisement { from: Member(from), to: Member(said.by), advertisement, relayed_bps }
+    /// The output for a valid record.
+    fn output(&self, record: SignedRecord, age: Duration) -> Option<GossipOutput> {
+        match record.body {
+            // Only links between members, which bounds the state that one member can create.
+            RecordBody::Link { from, advertisement, relayed_bps } => self.key_of(Member(from)).map(|_| {
+                let advertisement = advertisement.map(|a| signed_record::with_age(a, age));
+                let to = Member(record.originator);
+                GossipOutput::LinkAdvertisement { from: Member(from), to, advertisement, relayed_bps }
             }),
-            // Who it is, is looked at where the authority is known.
+            // The core verifies the certificate, as it knows the certificate authority.
             RecordBody::Certificate { endpoint, text, .. } => (!text.is_empty())
-                .then_some(FromGossip::CertificateAdvertisement { by: Member(said.by), text, endpoint }),
-            RecordBody::Alive { .. } => None,
+                .then_some(GossipOutput::CertificateAdvertisement { by: Member(record.originator), text, endpoint }),
+            RecordBody::Refresh { .. } => None,
         }
     }
 
-    /// What may be sent in a second.
+    /// Rate limit of the own transmissions, in IP bytes.
     fn limit(&self) -> Limit {
-        Limit::a_second_of(self.settings.gossip_rate.as_bps() as f64 / 8.0)
+        Limit::one_second_of(self.settings.gossip_rate.as_bps() as f64 / 8.0)
     }
 
-    fn send(&mut self, to: Member, bytes: Vec<u8>) -> FromGossip {
-        self.spent.put(cost(&bytes) as f64);
-        FromGossip::Send { to, bytes }
+    fn send(&mut self, to: Member, bytes: Vec<u8>) -> GossipOutput {
+        self.tx_bytes.put(ip_bytes(&bytes) as f64);
+        GossipOutput::Send { to, bytes }
     }
 
-    /// Gives who tells what it knows the rest, and asks it for what it knows beyond that.
-    fn answer(&mut self, now: Instant, to: Member, theirs: &Message<'_>) -> Vec<FromGossip> {
+    /// Replies to a digest with the records that the peer lacks, and with a digest of the records that this member
+    /// lacks.
+    fn reply(&mut self, now: Instant, to: Member, request: &Message<'_>) -> Vec<GossipOutput> {
         let limit = self.limit();
-        let room = self.spent.room(now, limit);
-        let other = self.others.entry(to).or_default();
-        if other.answers >= REPLIES_MAX {
+        let available = self.tx_bytes.room(now, limit);
+        let peer = self.peers.entry(to).or_default();
+        if peer.replies >= REPLIES_MAX {
             return Vec::new();
         }
-        let room = room.min(FOR_ANSWERS * limit.most - other.drawn as f64);
-        if room < FRAME as f64 {
+        let available = available.min(REPLY_BUDGET_SHARE * limit.burst - peer.reply_bytes as f64);
+        if available < FRAME_OVERHEAD_BYTES as f64 {
             bump(&self.counters.gossip_rate_limited);
             return Vec::new();
         }
-        other.answers += 1;
-        let ours: Vec<Known> = theirs.digest.iter().map(|k| self.store.known(now, Member(k.of))).collect();
-        let turn = self.prng.number() as usize;
-        let missing_for = self.store.missing_for(now, (to, &theirs.digest), turn, REPLY_BYTES_MAX.min(room as usize));
-        let mut messages = Message::encode_words(missing_for.into_iter());
-        let is_known = |k: &Known| self.key(Member(k.of)).is_some();
-        let lacks = |(t, o): (&Known, &Known)| t.newest > o.newest || t.newest == o.newest && t.sum != o.sum;
-        let wanted = theirs.digest.iter().zip(&ours).filter(|pair| is_known(pair.0) && lacks(*pair));
-        let wanted: Vec<Known> = wanted.map(|(_, o)| *o).collect();
-        if theirs.asks && !wanted.is_empty() {
-            messages.push(Message::encode_digest(false, &wanted));
+        peer.replies += 1;
+        let own: Vec<DigestEntry> =
+            request.digest.iter().map(|e| self.store.digest_entry(now, Member(e.originator))).collect();
+        let rotation = self.prng.number() as usize;
+        let bytes_max = REPLY_BYTES_MAX.min(available as usize);
+        let query = MissingQuery { peer: to, digest: &request.digest, rotation, bytes_max };
+        let mut messages = Message::encode_records(self.store.missing_for(now, &query).into_iter());
+        let is_member = |e: &DigestEntry| self.key_of(Member(e.originator)).is_some();
+        let is_behind = |(theirs, own): (&DigestEntry, &DigestEntry)| {
+            theirs.newest > own.newest || theirs.newest == own.newest && theirs.sum != own.sum
+        };
+        let lacking = request.digest.iter().zip(&own).filter(|pair| is_member(pair.0) && is_behind(*pair));
+        let lacking: Vec<DigestEntry> = lacking.map(|(_, own)| *own).collect();
+        if request.requests_digest && !lacking.is_empty() {
+            messages.push(Message::encode_digest(false, &lacking));
         }
-        self.others.entry(to).or_default().drawn += messages.iter().map(|m| cost(m)).sum::<usize>();
+        self.peers.entry(to).or_default().reply_bytes += messages.iter().map(|m| ip_bytes(m)).sum::<usize>();
         messages.into_iter().map(|bytes| self.send(to, bytes)).collect()
     }
 
-    /// [`ROUND`] has passed.
-    pub(crate) fn handle_round(&mut self, now: Instant) -> Vec<FromGossip> {
+    /// Sends a digest to one member. The caller calls this at the interval [`ROUND`].
+    pub(crate) fn handle_round(&mut self, now: Instant) -> Vec<GossipOutput> {
         let members = self.settings.members.get();
         let is_member = |m: &Member| *m == self.own || members.contains_key(m);
         self.store.retain(|m| is_member(&m));
-        self.others.retain(|m, _| is_member(m));
-        if now.saturating_since(self.window) >= WINDOW {
-            self.window = now;
-            self.others.values_mut().for_each(|o| (o.answers, o.drawn, o.signatures) = (0, 0, 0));
+        self.peers.retain(|m, _| is_member(m));
+        if now.saturating_since(self.window_start) >= WINDOW {
+            self.window_start = now;
+            self.peers.values_mut().for_each(|p| (p.replies, p.reply_bytes, p.signatures) = (0, 0, 0));
         }
         let limit = self.limit();
-        if self.spent.room(now, limit) < FOR_ANSWERS * limit.most {
+        if self.tx_bytes.room(now, limit) < REPLY_BUDGET_SHARE * limit.burst {
             bump(&self.counters.gossip_rate_limited);
             return Vec::new();
         }
-        let mut asked = self.heard_lately(now);
-        if asked.is_empty() || self.prng.unit() < OTHER_PEER_SHARE {
-            asked = members.keys().copied().collect();
+        let mut candidates = self.recent_peers(now);
+        if candidates.is_empty() || self.prng.unit() < OTHER_PEER_SHARE {
+            candidates = members.keys().copied().collect();
         }
-        let turn = self.prng.number() as usize;
-        let Some(to) = asked.get(turn % asked.len().max(1)).copied() else { return Vec::new() };
+        let rotation = self.prng.number() as usize;
+        let Some(to) = candidates.get(rotation % candidates.len().max(1)).copied() else { return Vec::new() };
         let mut all: Vec<Member> = members.keys().copied().chain([self.own]).collect();
-        let first = turn % all.len();
+        let first = rotation % all.len();
         all.rotate_left(first);
-        let known: Vec<Known> = all.into_iter().take(DIGEST_MAX).map(|m| self.store.known(now, m)).collect();
-        vec![self.send(to, Message::encode_digest(true, &known))]
+        let digest: Vec<DigestEntry> =
+            all.into_iter().take(DIGEST_MAX).map(|m| self.store.digest_entry(now, m)).collect();
+        vec![self.send(to, Message::encode_digest(true, &digest))]
     }
 
-    /// What this member measured on the links on which it receives. Some are told at once what has changed; the others ask for it, and those who did not get it.
+    /// Takes the state of the links on which this member receives, and pushes the changes to some peers. All other
+    /// peers, and peers that lost the push, request them.
     pub(crate) fn handle_own_links(
         &mut self,
         now: Instant,
         advertisements: Vec<(Member, LinkAdvertisement)>,
-    ) -> Vec<FromGossip> {
-        let said = self.originator.advertisements(now, advertisements);
-        let is_link = |(said, _): &(SignedRecord, Vec<u8>)| matches!(said.what, RecordBody::Link { .. });
-        let links: Vec<(SignedRecord, Vec<u8>)> = self.say(now, said).into_iter().filter(is_link).collect();
+    ) -> Vec<GossipOutput> {
+        let records = self.originator.link_records(now, advertisements);
+        let is_link = |(record, _): &(SignedRecord, Vec<u8>)| matches!(record.body, RecordBody::Link { .. });
+        let links: Vec<(SignedRecord, Vec<u8>)> = self.originate(now, records).into_iter().filter(is_link).collect();
         let limit = self.limit();
-        if links.is_empty() || self.spent.room(now, limit) < FOR_ANSWERS * limit.most {
+        if links.is_empty() || self.tx_bytes.room(now, limit) < REPLY_BUDGET_SHARE * limit.burst {
             return Vec::new();
         }
-        let mut told = self.heard_lately(now);
-        let turn = self.prng.number() as usize % told.len().max(1);
-        told.rotate_left(turn);
-        told.truncate(PUSH_FANOUT);
-        let messages = Message::encode_words(links.iter().map(|(_, bytes)| &bytes[..]));
-        let all = told.into_iter().flat_map(|to| messages.iter().map(move |m| (to, m.clone())));
+        let mut receivers = self.recent_peers(now);
+        let rotation = self.prng.number() as usize % receivers.len().max(1);
+        receivers.rotate_left(rotation);
+        receivers.truncate(PUSH_FANOUT);
+        let messages = Message::encode_records(links.iter().map(|(_, bytes)| &bytes[..]));
+        let all = receivers.into_iter().flat_map(|to| messages.iter().map(move |m| (to, m.clone())));
         all.map(|(to, bytes)| self.send(to, bytes)).collect()
     }
 
-    fn heard_lately(&self, now: Instant) -> Vec<Member> {
-        let was_heard = |o: &Other| o.heard.is_some_and(|at| now.saturating_since(at) < RECENT_PEER);
-        self.others.iter().filter(|(_, o)| was_heard(o)).map(|(m, _)| *m).collect()
+    fn recent_peers(&self, now: Instant) -> Vec<Member> {
+        let is_recent = |p: &PeerState| p.last_received.is_some_and(|at| now.saturating_since(at) < RECENT_PEER);
+        self.peers.iter().filter(|(_, p)| is_recent(p)).map(|(m, _)| *m).collect()
     }
 
-    /// Certificates that this member knows.
+    /// Takes the certificates that this member has verified, with the endpoints of their owners.
     pub(crate) fn handle_known_certificates(&mut self, now: Instant, all: Vec<(Member, String, Option<SocketAddr>)>) {
-        let said = self.originator.certificates_known(now, all);
-        self.say(now, said);
+        let records = self.originator.certificate_records(now, all);
+        self.originate(now, records);
     }
 
-    /// Gives what is said with its signature.
-    fn say(&mut self, now: Instant, all: Vec<SignedRecord>) -> Vec<(SignedRecord, Vec<u8>)> {
-        let signed = all.into_iter().map(|said| {
-            let bytes = signed_record::sign(&said, &self.settings.identity);
-            self.store.confirm(now, &said);
-            self.store.keep(now, &said, &bytes, self.most_words());
-            (said, bytes)
+    /// Signs and stores the own records; returns them with their signed bytes.
+    fn originate(&mut self, now: Instant, records: Vec<SignedRecord>) -> Vec<(SignedRecord, Vec<u8>)> {
+        let signed = records.into_iter().map(|record| {
+            let bytes = signed_record::sign(&record, &self.settings.identity);
+            self.store.refresh(now, &record);
+            self.store.insert(now, &record, &bytes, self.records_max());
+            (record, bytes)
         });
         signed.collect()
     }
 
-    fn key(&self, of: Member) -> Option<PublicKey> {
+    fn key_of(&self, member: Member) -> Option<PublicKey> {
         let own = self.settings.identity.public();
-        if of == self.own { Some(own) } else { self.settings.members.one(of).map(|m| m.key) }
+        if member == self.own { Some(own) } else { self.settings.members.one(member).map(|m| m.key) }
     }
 
-    fn is_news(&self, said: &SignedRecord) -> bool {
-        // Each part makes others look at all words of its speaker: nobody has need of more parts than words.
-        if matches!(said.what, RecordBody::Alive { part, .. } if part as usize >= self.most_words().div_ceil(originator::PART))
-        {
+    fn is_new(&self, record: &SignedRecord) -> bool {
+        // Each part of a refresh costs a search over the originator's records; a valid one needs no more parts.
+        let parts_max = self.records_max().div_ceil(originator::REFRESH_PART_RECORDS);
+        if matches!(record.body, RecordBody::Refresh { part, .. } if part as usize >= parts_max) {
             return false;
         }
-        if Member(said.by) == self.own { self.originator.is_ahead(said) } else { self.store.is_news(said) }
+        if Member(record.originator) == self.own { self.originator.is_ahead(record) } else { self.store.is_new(record) }
     }
 
-    /// Of each member: on a link with each other one, and a certificate of each, and that these hold; and as many again of those that only others know yet.
-    fn most_words(&self) -> usize {
+    /// Maximum records of one originator: a link and a certificate for each member, and the refreshes; doubled for
+    /// members that this one does not know yet.
+    fn records_max(&self) -> usize {
         4 * (self.settings.members.get().len() + 2)
     }
 
-    /// How many words of all members are held.
+    /// Number of records in the store.
     #[cfg(test)]
     pub(crate) fn records(&self) -> usize {
         self.store.len()

@@ -1,6 +1,6 @@
-//! What keeps a flood of handshakes from costing a member its CPU: a first code that only those can make who know our public key, a second
-//! that only those can make who receive at the address that they claim, and a bound on what comes from each address. The construction is
-//! WireGuard's (section 5.3 of its paper).
+//! Protection of the CPU against floods of handshakes. The first authentication code (`mac1`) proves that the sender
+//! knows the public key of this member. The second code (`mac2`) proves that the sender receives at its source address.
+//! Rate limits bound the initiations of each source. The construction is that of WireGuard (section 5.3 of its paper).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,22 +17,24 @@ use crate::bucket::{Bucket, Limit};
 use crate::identity::PublicKey;
 use crate::secrets::Secrets;
 
-/// How long a cookie is good.
-const COOKIE_LIFE: Duration = Duration::from_secs(120);
-/// Initiations a second that are answered without a cookie; each costs some 150 microseconds.
-const UNDER_LOAD: f64 = 100.0;
-/// Initiations a second from one address that has shown a cookie, and from one member over one relay: WireGuard's bound.
-const FROM_ONE: f64 = 20.0;
-/// The same over one relay, whoever calls.
-const OVER_ONE_RELAY: f64 = 100.0;
-/// And from all addresses with cookies: some 15 % of a CPU, however many addresses somebody has.
-const IN_ALL: f64 = 1000.0;
-/// Cookies a second to where no member is known to be: what a flood has a member send to those whose addresses it forges. Each costs some fifteen microseconds.
-const COOKIES: f64 = 2000.0;
-/// Callers that are counted one by one; the one that called longest ago makes room.
-const MOST_CALLERS: usize = 1024;
+/// Lifetime of a cookie.
+const COOKIE_LIFETIME: Duration = Duration::from_secs(120);
+/// Maximum initiations per second that are answered without a cookie; each costs some 150 microseconds.
+const UNVERIFIED_PER_S_MAX: f64 = 100.0;
+/// Maximum initiations per second from one address with a cookie, and from one member over one relay: the limit of
+/// WireGuard. Also the maximum cookies per second to one known endpoint.
+const SOURCE_PER_S_MAX: f64 = 20.0;
+/// Maximum initiations per second over one relay, from all initiators.
+const RELAY_PER_S_MAX: f64 = 100.0;
+/// Maximum initiations per second from all addresses with cookies: some 15 % of a CPU, for any number of addresses.
+const VERIFIED_PER_S_MAX: f64 = 1000.0;
+/// Maximum cookies per second to endpoints that are not known as those of members. It bounds the traffic that a flood
+/// with forged source addresses can reflect. Each cookie costs some 15 microseconds.
+const COOKIES_PER_S_MAX: f64 = 2000.0;
+/// Maximum number of token buckets; the least recently used one makes room.
+const BUCKETS_MAX: usize = 1024;
 
-/// Keys that follow from a member's public key.
+/// Keys of the authentication codes and of the cookies, derived from a member's public key.
 #[derive(Clone)]
 pub(crate) struct MacKeys {
     mac: [u8; 32],
@@ -44,7 +46,7 @@ impl MacKeys {
         Self::of_exchange(&owner.exchange())
     }
 
-    /// From the public key in its Montgomery form.
+    /// Derives the keys from the public key in its Montgomery form.
     pub(crate) fn of_exchange(owner: &[u8; 32]) -> Self {
         let key = |label: &[u8]| Sha256::new().chain_update(label).chain_update(owner).finalize().into();
         Self { mac: key(b"longhaul overlay mac1"), cookie: key(b"longhaul overlay cookie") }
@@ -54,7 +56,7 @@ impl MacKeys {
         UnboundKey::new(&CHACHA20_POLY1305, &self.cookie).ok().map(LessSafeKey::new)
     }
 
-    /// Writes the codes of a datagram to the owner of these keys.
+    /// Writes the codes of a datagram to the owner of these keys. Without a cookie the second code stays zero.
     pub(crate) fn write(&self, datagram: &mut [u8], cookie: Option<&[u8; MAC_BYTES]>) {
         let end = datagram.len();
         let Some(body) = end.checked_sub(2 * MAC_BYTES) else { return };
@@ -66,12 +68,12 @@ impl MacKeys {
         }
     }
 
-    /// Whether the first code of a datagram to the owner is right. Cheap: half a microsecond.
+    /// Whether the first code of a datagram to the owner is valid. The check costs half a microsecond.
     pub(crate) fn mac1_is_valid(&self, datagram: &[u8]) -> bool {
         Macs::of(datagram).is_some_and(|m| same(&code(&self.mac, m.body), &m.first))
     }
 
-    /// Opens a cookie that the owner sent in answer to a datagram with this first code.
+    /// Decrypts a cookie that the owner sent in reply to a datagram with this first code.
     pub(crate) fn open_cookie(&self, cookie: &Cookie, first: &[u8; MAC_BYTES]) -> Option<[u8; MAC_BYTES]> {
         let (nonce, sealed) = cookie.sealed.split_first_chunk::<12>()?;
         let mut sealed = sealed.to_vec();
@@ -81,28 +83,27 @@ impl MacKeys {
     }
 }
 
-/// What to do with an initiation whose first code is right.
+/// Decision about an initiation with a valid first code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Answer,
-    /// Too many: send this instead.
+    /// The load is too high: a cookie reply instead of a response.
     SendCookie(Cookie),
     Drop,
 }
 
-/// On whose account an initiation goes.
+/// Source of initiations that has a rate limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LimitKey {
-    /// An IPv4 address, or the first half of an IPv6 address: one host may have all of the other.
+    /// An IPv4 address, or a /64 of IPv6, all of whose addresses one host can have.
     Network(IpAddr),
-    /// Cookies to where a member is known to be.
-    Known(SocketAddr),
+    /// Cookies to a known endpoint of a member.
+    KnownEndpoint(SocketAddr),
+    /// Initiations over one relay.
     Relay(Member),
-    /// A relay may say of anybody that he calls, so that what it says counts for what it hands over alone.
-    OverRelay {
-        origin: Member,
-        relay: Member,
-    },
+    /// Initiations of one member over one relay. A relay can forge the origin, so that the limit of a member applies to
+    /// each relay separately.
+    RelayedOrigin { origin: Member, relay: Member },
 }
 
 impl LimitKey {
@@ -111,21 +112,22 @@ impl LimitKey {
     }
 }
 
-/// Counts initiations, asks for cookies when there are too many, and bounds what each address may cost.
+/// Rate limits of the handshake: requires cookies under load, and limits each source.
 pub(crate) struct HandshakeLimiter {
     keys: MacKeys,
     secrets: Secrets,
+    /// Secret from which the cookies are derived.
     secret: [u8; 32],
     secret_since: Instant,
-    /// Initiations of the last second or so.
+    /// All initiations.
     load: Bucket,
-    /// Those of them that came with a cookie and were answered.
-    in_all: Bucket,
-    /// Cookies to where no member is known to be.
+    /// Answered initiations with a cookie.
+    verified: Bucket,
+    /// Cookies to endpoints that are not known as those of members.
     cookies: Bucket,
-    callers: BTreeMap<LimitKey, Bucket>,
-    /// Where members are known to be.
-    known: BTreeSet<SocketAddr>,
+    sources: BTreeMap<LimitKey, Bucket>,
+    /// Known endpoints of members.
+    member_endpoints: BTreeSet<SocketAddr>,
 }
 
 impl HandshakeLimiter {
@@ -136,30 +138,30 @@ impl HandshakeLimiter {
             secrets,
             secret_since: now,
             load: Bucket::new(now),
-            in_all: Bucket::new(now),
+            verified: Bucket::new(now),
             cookies: Bucket::new(now),
-            callers: BTreeMap::new(),
-            known: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            member_endpoints: BTreeSet::new(),
         }
     }
 
-    /// Where members are: they are sent cookies however many others ask for some.
-    pub(crate) fn set_known(&mut self, all: impl Iterator<Item = SocketAddr>) {
-        self.known = all.map(canonical).collect();
+    /// Sets the known endpoints of members, whose cookies have a limit of their own.
+    pub(crate) fn set_member_endpoints(&mut self, all: impl Iterator<Item = SocketAddr>) {
+        self.member_endpoints = all.map(canonical).collect();
     }
 
-    /// Decides about an initiation from `from`, whose first code is right.
+    /// Decides about an initiation with a valid first code. `receiver`: session identifier for the cookie reply.
     pub(crate) fn admit(&mut self, now: Instant, from: SocketAddr, receiver: u32, datagram: &[u8]) -> Admission {
-        if !self.is_under_load(now) {
+        if !self.count_initiation(now) {
             return Admission::Answer;
         }
         let Some(macs) = Macs::of(datagram) else { return Admission::Drop };
-        if self.shows_cookie(now, from, datagram, &macs.second) {
-            let may = self.takes(now, LimitKey::of(from.ip()), FROM_ONE)
-                && self.in_all.takes(now, Limit::a_second_of(IN_ALL), 1.0);
-            return if may { Admission::Answer } else { Admission::Drop };
+        if self.has_valid_cookie(now, from, datagram, &macs.second) {
+            let is_admitted = self.takes(now, LimitKey::of(from.ip()), SOURCE_PER_S_MAX)
+                && self.verified.takes(now, Limit::one_second_of(VERIFIED_PER_S_MAX), 1.0);
+            return if is_admitted { Admission::Answer } else { Admission::Drop };
         }
-        if !self.may_have_cookie(now, from) {
+        if !self.admits_cookie(now, from) {
             return Admission::Drop;
         }
         let cookie = self.cookie(now, from);
@@ -167,62 +169,66 @@ impl HandshakeLimiter {
             .map_or(Admission::Drop, |sealed| Admission::SendCookie(Cookie { receiver, sealed }))
     }
 
-    fn shows_cookie(&mut self, now: Instant, from: SocketAddr, datagram: &[u8], second: &[u8; MAC_BYTES]) -> bool {
-        // Who has none leaves zeros.
+    fn has_valid_cookie(&mut self, now: Instant, from: SocketAddr, datagram: &[u8], second: &[u8; MAC_BYTES]) -> bool {
+        // The code is zero without a cookie.
         *second != [0; MAC_BYTES] && same(&code(&self.cookie(now, from), Macs::with_first(datagram)), second)
     }
 
-    fn may_have_cookie(&mut self, now: Instant, from: SocketAddr) -> bool {
+    fn admits_cookie(&mut self, now: Instant, from: SocketAddr) -> bool {
         let from = canonical(from);
-        if self.known.contains(&from) && self.takes(now, LimitKey::Known(from), FROM_ONE) {
+        if self.member_endpoints.contains(&from) && self.takes(now, LimitKey::KnownEndpoint(from), SOURCE_PER_S_MAX) {
             return true;
         }
-        // Those of a tenth of a second at once: who calls in vain calls again after two tenths and more.
-        self.cookies.takes(now, Limit { per_second: COOKIES, most: COOKIES / 10.0 }, 1.0)
+        // The burst of 100 ms is shorter than the interval of 200 ms and more between two attempts of an initiator.
+        self.cookies.takes(now, Limit { per_second: COOKIES_PER_S_MAX, burst: COOKIES_PER_S_MAX / 10.0 }, 1.0)
     }
 
-    /// Whether one more initiation is one too many; after a flood, for a second more at most.
-    fn is_under_load(&mut self, now: Instant) -> bool {
+    /// Counts an initiation; returns whether the load requires a cookie. It does so for at most a second after a flood.
+    fn count_initiation(&mut self, now: Instant) -> bool {
         let is_full = self.is_flooded(now);
-        self.load.takes(now, Limit { most: 2.0 * UNDER_LOAD, ..Limit::a_second_of(UNDER_LOAD) }, 1.0);
+        self.load.takes(
+            now,
+            Limit { burst: 2.0 * UNVERIFIED_PER_S_MAX, ..Limit::one_second_of(UNVERIFIED_PER_S_MAX) },
+            1.0,
+        );
         is_full
     }
 
-    /// Whether more initiations have come lately than are answered without a cookie.
+    /// Whether the rate of initiations exceeds the limit without cookies.
     pub(crate) fn is_flooded(&mut self, now: Instant) -> bool {
-        self.load.room(now, Limit::a_second_of(UNDER_LOAD)) < 1.0
+        self.load.room(now, Limit::one_second_of(UNVERIFIED_PER_S_MAX)) < 1.0
     }
 
-    /// Whether an initiation is answered that `relay` handed over, by its word from `origin`. No cookies: who hands it over has a session.
+    /// Whether to answer an initiation that `relay` forwarded and attributes to `origin`. Cookies are not required, as
+    /// the session with the relay authenticates it.
     pub(crate) fn admit_relayed(&mut self, now: Instant, relay: Member, origin: Member) -> bool {
-        self.takes(now, LimitKey::OverRelay { origin, relay }, FROM_ONE)
-            && self.takes(now, LimitKey::Relay(relay), OVER_ONE_RELAY)
+        self.takes(now, LimitKey::RelayedOrigin { origin, relay }, SOURCE_PER_S_MAX)
+            && self.takes(now, LimitKey::Relay(relay), RELAY_PER_S_MAX)
     }
 
-    fn takes(&mut self, now: Instant, account: LimitKey, per_second: f64) -> bool {
-        if self.callers.len() >= MOST_CALLERS
-            && !self.callers.contains_key(&account)
-            && let Some(oldest) =
-                self.callers.iter().min_by_key(|(_, bucket)| bucket.used_at()).map(|(account, _)| *account)
+    fn takes(&mut self, now: Instant, key: LimitKey, per_second: f64) -> bool {
+        if self.sources.len() >= BUCKETS_MAX
+            && !self.sources.contains_key(&key)
+            && let Some(oldest) = self.sources.iter().min_by_key(|(_, bucket)| bucket.used_at()).map(|(key, _)| *key)
         {
-            self.callers.remove(&oldest);
+            self.sources.remove(&oldest);
         }
-        let bucket = self.callers.entry(account).or_insert_with(|| Bucket::new(now));
-        bucket.takes(now, Limit::a_second_of(per_second), 1.0)
+        let bucket = self.sources.entry(key).or_insert_with(|| Bucket::new(now));
+        bucket.takes(now, Limit::one_second_of(per_second), 1.0)
     }
 
-    /// The cookie of an address and port: a function of our secret, so nothing is kept for who asks.
+    /// The cookie of an address and port: a function of the secret, without state for each initiator.
     fn cookie(&mut self, now: Instant, from: SocketAddr) -> [u8; MAC_BYTES] {
-        if now.saturating_since(self.secret_since) > COOKIE_LIFE {
+        if now.saturating_since(self.secret_since) > COOKIE_LIFETIME {
             self.secret = self.secrets.bytes();
             self.secret_since = now;
         }
-        let mut who = match from.ip() {
+        let mut source = match from.ip() {
             IpAddr::V4(ip) => ip.octets().to_vec(),
             IpAddr::V6(ip) => ip.octets().to_vec(),
         };
-        who.extend(from.port().to_be_bytes());
-        code(&self.secret, &who)
+        source.extend(from.port().to_be_bytes());
+        code(&self.secret, &source)
     }
 
     fn sealed(&mut self, cookie: &[u8; MAC_BYTES], first: &[u8; MAC_BYTES]) -> Option<[u8; 44]> {
@@ -237,12 +243,12 @@ impl HandshakeLimiter {
     }
 }
 
-/// A socket for both families gives IPv4 addresses as IPv6 ones.
+/// Maps the IPv4 addresses of a dual-stack socket from their IPv6 form.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// HMAC-SHA256, its first 16 bytes.
+/// HMAC-SHA256, truncated to 16 bytes.
 fn code(key: &[u8], message: &[u8]) -> [u8; MAC_BYTES] {
     let mut out = [0; MAC_BYTES];
     if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn under_load_only_those_are_answered_who_receive_at_their_address() {
+    fn under_load_only_initiators_that_receive_at_their_address_are_answered() {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let now = Instant::from_nanos(5_000_000_000);
@@ -284,7 +290,7 @@ mod tests {
         assert_eq!(cookie.receiver, 77);
         let first = Macs::of(&datagram).unwrap().first;
         let opened = keys.open_cookie(&cookie, &first).unwrap();
-        assert_eq!(keys.open_cookie(&cookie, &[1; 16]), None, "it belongs to one datagram");
+        assert_eq!(keys.open_cookie(&cookie, &[1; 16]), None, "a cookie belongs to one datagram");
         keys.write(&mut datagram, Some(&opened));
         assert_eq!(limiter.admit(now, address(A), 1, &datagram), Admission::Answer);
         for other in ["192.0.2.1:1001", "192.0.2.2:1000"] {
@@ -294,10 +300,11 @@ mod tests {
         for _ in 0..100 {
             limiter.admit(later, address(A), 1, &datagram);
         }
-        assert!(matches!(limiter.admit(later, address(A), 1, &datagram), Admission::SendCookie(_)), "cookies end");
+        assert!(matches!(limiter.admit(later, address(A), 1, &datagram), Admission::SendCookie(_)), "a cookie expires");
     }
 
-    /// Initiations by this address with its cookie, `per_second` for `seconds`; gives how many were answered.
+    /// Sends initiations with a cookie from one address, `per_second` for `seconds`; returns the number of admitted
+    /// ones.
     fn flood(
         limiter: &mut HandshakeLimiter,
         keys: &MacKeys,
@@ -318,19 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn who_receives_at_its_address_is_answered_no_more_often_than_others_can_bear() {
+    fn initiations_with_a_cookie_are_rate_limited_by_network() {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let now = Instant::from_nanos(5_000_000_000);
         let mut limiter = HandshakeLimiter::new(&own, Secrets::new([9; 32]), now);
         let answered = flood(&mut limiter, &keys, address(A), now, 20_000, 10);
-        // A hundred before it is a flood, a bucketful, and what leaks of it.
+        // 100 before cookies are required, the burst of 20, and 20 per second.
         assert!((300..=325).contains(&answered), "{answered} in 10 s");
         let now = now + Duration::from_secs(10);
         for other in ["198.51.100.1:1000", "[::ffff:198.51.100.2]:1000", "[2001:db8::1]:1000"] {
             assert_eq!(flood(&mut limiter, &keys, address(other), now, 1000, 1), 39, "{other}");
         }
-        // What belongs to one host shares a bucket, ports and the second half of an IPv6 address.
+        // All ports of an address and all addresses of an IPv6 /64 share a limit.
         for same in ["192.0.2.1:2000", "[::ffff:192.0.2.1]:1000", "[2001:db8::9:1]:1000"] {
             flood(&mut limiter, &keys, address(A), now, 1000, 1);
             let from_now = now + Duration::from_secs(1);
@@ -339,20 +346,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_member_is_sent_few_cookies_and_members_are_sent_theirs_all_the_same() {
+    fn cookies_to_unknown_endpoints_are_limited_and_members_still_get_theirs() {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let begin = Instant::from_nanos(5_000_000_000);
         let mut limiter = HandshakeLimiter::new(&own, Secrets::new([9; 32]), begin);
-        limiter.set_known([address(A)].into_iter());
+        limiter.set_member_endpoints([address(A)].into_iter());
         let mut datagram = [9; 100];
         keys.write(&mut datagram, None);
         let mut forged = datagram;
         forged[84..].fill(1);
         let sent = |admission| usize::from(matches!(admission, Admission::SendCookie(_)));
-        let (mut to_strangers, mut to_member, mut to_port) = (0, 0, 0);
-        // 10,000 a second for ten seconds, with a second code and without; now and then in between the member itself, by a socket for both families, and
-        // somebody at its address with another port.
+        let (mut to_unknown, mut to_member, mut to_port) = (0, 0, 0);
+        // 10,000 initiations per second for ten seconds, with and without a second code. Every 100 ms the member
+        // itself, by a dual-stack socket, and another port at its address.
         for n in 0..100_000_u64 {
             let now = begin + Duration::from_micros(100 * n);
             if n % 997 == 500 {
@@ -360,17 +367,17 @@ mod tests {
                 to_member += sent(limiter.admit(now, address("[::ffff:192.0.2.1]:1000"), 1, &datagram));
             }
             let from = SocketAddr::new(std::net::Ipv4Addr::from_bits(0x0a00_0000 + n as u32).into(), 7);
-            to_strangers += sent(limiter.admit(now, from, 1, if n % 2 == 0 { &datagram } else { &forged }));
+            to_unknown += sent(limiter.admit(now, from, 1, if n % 2 == 0 { &datagram } else { &forged }));
         }
-        // A bucketful, and what leaks of it.
-        assert!((20_000..=20_200).contains(&(to_strangers + to_port)), "{to_strangers} and {to_port} in 10 s");
+        // The burst, and 2000 per second.
+        assert!((20_000..=20_200).contains(&(to_unknown + to_port)), "{to_unknown} and {to_port} in 10 s");
         assert_eq!(to_member, 100);
-        // There is room for each fifth.
+        // The limit admits a fifth of all.
         assert!((18..=22).contains(&to_port), "{to_port}");
     }
 
     #[test]
-    fn many_addresses_neither_take_the_cpu_nor_fill_the_memory() {
+    fn many_addresses_exceed_neither_the_rate_limit_nor_the_number_of_buckets() {
         let own = Identity::from_seed(&[7; 32]).public();
         let keys = MacKeys::of(&own);
         let now = Instant::from_nanos(5_000_000_000);
@@ -382,22 +389,22 @@ mod tests {
             })
             .sum();
         assert!((1000..=2200).contains(&answered), "{answered} in a second");
-        assert!(limiter.callers.len() <= MOST_CALLERS);
+        assert!(limiter.sources.len() <= BUCKETS_MAX);
     }
 
     #[test]
-    fn what_relays_hand_over_is_bounded_by_relay_and_by_who_calls() {
+    fn relayed_initiations_are_limited_by_relay_and_by_origin() {
         let own = Identity::from_seed(&[7; 32]).public();
         let now = Instant::from_nanos(5_000_000_000);
         let mut limiter = HandshakeLimiter::new(&own, Secrets::new([9; 32]), now);
         let relay = Member(8);
-        // No two at the same instant, so that who called longest ago is known.
+        // Each at another time, so that the least recently used bucket is defined.
         let one =
             (0..20_000).filter(|n| limiter.admit_relayed(now + Duration::from_nanos(*n), relay, Member(1))).count();
         assert_eq!(one, 20);
         let now = now + Duration::from_nanos(20_000);
-        assert!(limiter.admit_relayed(now, relay, Member(2)), "others call over the same relay");
-        assert!(limiter.admit_relayed(now, Member(9), Member(1)), "and what one relay says counts for it alone");
+        assert!(limiter.admit_relayed(now, relay, Member(2)), "another origin over the same relay");
+        assert!(limiter.admit_relayed(now, Member(9), Member(1)), "the same origin over another relay");
         let many = (0..20_000_u32)
             .filter(|n| limiter.admit_relayed(now + Duration::from_nanos(u64::from(*n)), relay, Member(100 + n)));
         let many = many.count();
@@ -406,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_for_another_member_is_none_for_us() {
+    fn the_first_code_is_valid_for_one_receiver_only() {
         let [own, other] = [1, 2].map(|s| MacKeys::of(&Identity::from_seed(&[s; 32]).public()));
         let mut datagram = [3; 80];
         other.write(&mut datagram, None);

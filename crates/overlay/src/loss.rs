@@ -1,30 +1,34 @@
-//! How much a link loses, by what is missing of the frames that were sent: all that was counted since the share last changed.
+//! Loss estimator of a link: the share of lost frames since the last change of that share.
 
 use units::Instant;
 
 use crate::sensor::{LossSensor, Sensing};
 
-/// Half-life of what is counted, in seconds, and of the latest of it. The first is long, for what becomes untrue is forgotten by then.
-const HALF_LIFE: f64 = 20.0;
-const QUICK: f64 = 0.4;
-/// Standard deviations of an interval: 95 %.
+/// Half-life of the counts, in seconds. It can be long, because the change detector discards outdated counts.
+const HALF_LIFE_S: f64 = 20.0;
+/// Half-life of the counts of [`Loss::latest`], in seconds.
+const LATEST_HALF_LIFE_S: f64 = 0.4;
+/// Standard deviations of the confidence interval: 95 %.
 const Z: f64 = 1.96;
-/// Standard deviations of the interval of the latest.
+/// Standard deviations of the confidence interval of [`Loss::latest`].
 const Z_LATEST: f64 = 3.0;
-/// What speaks for a change, twice the logarithm of a ratio of likelihoods, beyond what chance has in store: four standard deviations where a stretch is two fifths of
-/// what is known, five where it is a 150th. Ways are compared by what is known since, which must not be chance.
-const CHANGED: f64 = 15.0;
-/// What speaks for a change so much that it is worth a closer look: by chance in one of twelve looks that share nothing, which costs some probes.
-const IN_DOUBT: f64 = 3.0;
-/// Frames after a change from which on its share is known well enough: 0.05 within 0.025.
-const SETTLED: f64 = 300.0;
-/// Frames of the shortest [`SampleWindow`] that is held against what was before, and by how much each further one is longer: up to 8800. What was lost before a change
-/// and is counted as since then is wrong for as long as that is remembered.
-const SHORTEST: f64 = 20.0;
-const LONGER: f64 = 1.5;
-const STRETCHES: usize = 16;
+/// Threshold of the change detector: twice the log likelihood ratio, above the correction for the number of windows. It
+/// is four standard deviations for a window of two fifths of all counts, and five for a 150th. Paths are compared by
+/// the counts since the last change, so a false detection must be rare.
+const CHANGE_THRESHOLD: f64 = 15.0;
+/// Threshold above which the estimate is in doubt and is worth more probes. Without a change, one of twelve independent
+/// tests exceeds it.
+const DOUBT_THRESHOLD: f64 = 3.0;
+/// Frames after a change after which the estimate is no longer in doubt: 0.05 is known within 0.025.
+const SETTLED_FRAMES: f64 = 300.0;
+/// Frames of the shortest [`SampleWindow`], ratio of the lengths of two successive windows, and number of windows. The
+/// longest has 8800 frames. The ratio bounds the number of older frames that a window counts as frames after the
+/// change, which distort the estimate until their weight has decayed.
+const WINDOW_FRAMES_MIN: f64 = 20.0;
+const WINDOW_RATIO: f64 = 1.5;
+const WINDOWS: usize = 16;
 
-/// Counts that lose half their weight in each half-life.
+/// Frame counts whose weight decays exponentially.
 #[derive(Debug, Clone, Copy, Default)]
 struct DecayingCounts {
     frames: f64,
@@ -32,7 +36,7 @@ struct DecayingCounts {
 }
 
 impl DecayingCounts {
-    fn fade(&mut self, factor: f64) {
+    fn decay(&mut self, factor: f64) {
         self.frames *= factor;
         self.lost *= factor;
     }
@@ -46,7 +50,7 @@ impl DecayingCounts {
         Self { frames: (self.frames - part.frames).max(0.0), lost: (self.lost - part.lost).max(0.0) }
     }
 
-    /// The interval of the share that was lost.
+    /// Confidence interval of the loss (Wilson). `z`: standard deviations.
     fn interval(&self, z: f64) -> (f64, f64) {
         estimate::wilson(self.lost, self.frames, z)
     }
@@ -55,15 +59,15 @@ impl DecayingCounts {
         if self.frames > 0.0 { (self.lost / self.frames).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Logarithm of how likely these counts are where this share is lost.
+    /// Log likelihood of the counts at this loss.
     fn ln_likelihood(&self, share: f64) -> f64 {
         let term = |count: f64, p: f64| if count > 0.0 { count * p.ln() } else { 0.0 };
         term(self.lost, share) + term((self.frames - self.lost).max(0.0), 1.0 - share)
     }
 
-    /// How much two counts speak against one share for both: twice the logarithm of the ratio of likelihoods, by chance the square of a standard normal variable
-    /// (Wilks 1938).
-    fn differs(&self, other: Self) -> f64 {
+    /// Evidence against a common loss of two counts: twice the log likelihood ratio. Under the null hypothesis it is
+    /// the square of a standard normal variable (Wilks 1938).
+    fn log_likelihood_ratio(&self, other: Self) -> f64 {
         let mut both = *self;
         both.add(other);
         let one = self.ln_likelihood(both.share()) + other.ln_likelihood(both.share());
@@ -72,7 +76,7 @@ impl DecayingCounts {
     }
 }
 
-/// The latest frames, as many as its length and up to twice that.
+/// Counts of the latest frames: at least the length of the window, at most twice that.
 #[derive(Debug, Clone, Copy, Default)]
 struct SampleWindow {
     before: DecayingCounts,
@@ -81,14 +85,14 @@ struct SampleWindow {
 
 impl SampleWindow {
     fn of(length: f64, counts: DecayingCounts) -> Self {
-        let mut stretch = Self::default();
-        stretch.add(length, counts);
-        stretch
+        let mut window = Self::default();
+        window.add(length, counts);
+        window
     }
 
-    fn fade(&mut self, factor: f64) {
-        self.before.fade(factor);
-        self.now.fade(factor);
+    fn decay(&mut self, factor: f64) {
+        self.before.decay(factor);
+        self.now.decay(factor);
     }
 
     fn add(&mut self, length: f64, counts: DecayingCounts) {
@@ -104,132 +108,143 @@ impl SampleWindow {
         counts
     }
 
-    /// All of it, and the later part of it.
+    /// The counts of the whole window, and those of its later part.
     fn parts(&self) -> [DecayingCounts; 2] {
         [self.counts(), self.now]
     }
 }
 
-/// Frames of each stretch.
+/// Frames of each window, in ascending order.
 fn lengths() -> impl Iterator<Item = f64> {
-    std::iter::successors(Some(SHORTEST), |length| Some(LONGER * length)).take(STRETCHES)
+    std::iter::successors(Some(WINDOW_FRAMES_MIN), |length| Some(WINDOW_RATIO * length)).take(WINDOWS)
 }
 
-/// What a link loses has become another share than before, beyond chance.
+/// Significant change of the loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Less,
     More,
 }
 
-/// Share of the frames that a link loses, with its interval.
+/// Estimate of the loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LossEstimate {
+    /// Share of lost frames, 0..=1.
     pub(crate) share: f64,
+    /// Lower end of the confidence interval.
     pub(crate) low: f64,
+    /// Upper end of the confidence interval.
     pub(crate) high: f64,
-    /// Frames that it rests on.
+    /// Weighted number of frames in the estimate.
     pub(crate) frames: f64,
 }
 
-/// Follows the losses of a link. After each look the latest stretches of frames, of many lengths, are held against what was before them: where one differs beyond
-/// chance, the link has changed, and what was before is forgotten (generalised likelihood ratio over a few candidate times of change; Lai, *Sequential changepoint
-/// detection in quality control and dynamical systems*, 1995). So a change is found as soon as the frames since then tell, be they many a second or few.
+/// Loss estimator with change detection.
+///
+/// After each reading, the detector compares windows of the latest frames, of several lengths, with the frames before
+/// them. If one differs significantly, the earlier counts are discarded. This is a generalised likelihood ratio test
+/// over a few candidate times of change (Lai, *Sequential changepoint detection in quality control and dynamical
+/// systems*, 1995). The delay of the detection depends on the number of frames after the change, at any frame rate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loss {
-    known: DecayingCounts,
-    stretches: [SampleWindow; STRETCHES],
+    /// Counts since the last change.
+    counts: DecayingCounts,
+    windows: [SampleWindow; WINDOWS],
     latest: DecayingCounts,
     at: Option<Instant>,
-    /// What speaks for a change since some time, in the terms of [`CHANGED`].
-    told: f64,
-    /// Frames that were counted since the last change, however long ago.
-    counted: f64,
-    /// Instead of all that, in the paper's way.
+    /// Evidence for a change, in the unit of [`CHANGE_THRESHOLD`].
+    evidence: f64,
+    /// Frames since the last change, without decay.
+    frames_since_change: f64,
+    /// Estimate of the loss sensor of the paper, which replaces the one above.
     sensing: Option<Sensing>,
 }
 
 impl Loss {
-    /// `sensor`: the share is what the paper's sensor says.
+    /// `sensor`: the loss sensor of the paper, whose estimate is used while it has results.
     pub(crate) fn new(sensor: Option<LossSensor>) -> Self {
         Self { sensing: sensor.map(Sensing::new), ..Self::default() }
     }
 
-    /// Of so many probes of the sensor that were sent since the last time, so many were lost.
+    /// Takes the sent and lost probes of the loss sensor since the previous reading.
     pub(crate) fn note_probes(&mut self, now: Instant, probes: u64, lost: u64) {
         if let Some(sensing) = &mut self.sensing {
             sensing.note(now, probes, lost);
         }
     }
 
-    /// Of `frames` that were sent since the last time, `lost` did not arrive. Says whether that is another share than before.
+    /// Takes the sent and lost frames since the previous reading; returns a detected change of the loss.
     pub(crate) fn note(&mut self, now: Instant, frames: u64, lost: u64) -> Option<Change> {
         let passed = self.at.map_or(0.0, |at| now.saturating_since(at).as_secs_f64());
         self.at = Some(now);
         let counts = DecayingCounts { frames: frames as f64, lost: lost as f64 };
-        self.latest.fade((-passed / QUICK).exp2());
+        self.latest.decay((-passed / LATEST_HALF_LIFE_S).exp2());
         self.latest.add(counts);
-        self.counted += counts.frames;
-        // All alike, so that what is known and is in no stretch is what was before it.
-        let factor = (-passed / HALF_LIFE).exp2();
-        self.known.fade(factor);
-        self.known.add(counts);
-        for (stretch, length) in self.stretches.iter_mut().zip(lengths()) {
-            stretch.fade(factor);
-            stretch.add(length, counts);
+        self.frames_since_change += counts.frames;
+        // The same decay for all, so that the difference of all counts and those of a window are the counts before it.
+        let factor = (-passed / HALF_LIFE_S).exp2();
+        self.counts.decay(factor);
+        self.counts.add(counts);
+        for (window, length) in self.windows.iter_mut().zip(lengths()) {
+            window.decay(factor);
+            window.add(length, counts);
         }
-        let (since, before) = self.change()?;
-        self.counted = since.frames;
-        self.begin_with(since);
+        let (since, before) = self.detect_change()?;
+        self.frames_since_change = since.frames;
+        self.restart_with(since);
         Some(if since.share() > before.share() { Change::More } else { Change::Less })
     }
 
-    /// What was counted since the share changed, and before; `None`: too little speaks for a change.
-    fn change(&mut self) -> Option<(DecayingCounts, DecayingCounts)> {
-        let splits =
-            self.stretches.iter().flat_map(SampleWindow::parts).map(|since| (since, self.known.without(since)));
-        let may_tell = |(since, before): &(DecayingCounts, DecayingCounts)| {
-            since.frames >= SHORTEST && before.frames >= since.frames
+    /// The counts since a change and those before it; `None` without a significant change.
+    fn detect_change(&mut self) -> Option<(DecayingCounts, DecayingCounts)> {
+        let splits = self.windows.iter().flat_map(SampleWindow::parts).map(|since| (since, self.counts.without(since)));
+        let is_testable = |(since, before): &(DecayingCounts, DecayingCounts)| {
+            since.frames >= WINDOW_FRAMES_MIN && before.frames >= since.frames
         };
-        // So many stretches of this length are in what is known, each of which might differ: a fast link has more of them in the same time.
-        let chance = |(since, before): &(DecayingCounts, DecayingCounts)| 2.0 * (before.frames / since.frames).ln();
-        let told = |split: (DecayingCounts, DecayingCounts)| (split.0.differs(split.1) - chance(&split), split);
-        let most = splits.filter(may_tell).map(told).max_by(|a, b| a.0.total_cmp(&b.0));
-        self.told = most.map_or(0.0, |(told, _)| told);
-        most.filter(|(told, _)| *told > CHANGED).map(|(_, split)| split)
+        // Correction for multiple tests: the number of windows of this length in all counts, which grows with the frame
+        // rate.
+        let correction = |(since, before): &(DecayingCounts, DecayingCounts)| 2.0 * (before.frames / since.frames).ln();
+        let evidence = |split: (DecayingCounts, DecayingCounts)| {
+            (split.0.log_likelihood_ratio(split.1) - correction(&split), split)
+        };
+        let strongest = splits.filter(is_testable).map(evidence).max_by(|a, b| a.0.total_cmp(&b.0));
+        self.evidence = strongest.map_or(0.0, |(evidence, _)| evidence);
+        strongest.filter(|(evidence, _)| *evidence > CHANGE_THRESHOLD).map(|(_, split)| split)
     }
 
-    /// Whether something speaks for a change, or too little is known since the last one.
+    /// Whether more frames would help: there is some evidence for a change, or there were few frames since the last
+    /// one.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.told > IN_DOUBT || self.counted < SETTLED
+        self.evidence > DOUBT_THRESHOLD || self.frames_since_change < SETTLED_FRAMES
     }
 
-    fn begin_with(&mut self, since: DecayingCounts) {
-        self.known = since;
-        for (stretch, length) in self.stretches.iter_mut().zip(lengths()) {
-            if stretch.counts().frames > since.frames {
-                *stretch = SampleWindow::of(length, since);
+    fn restart_with(&mut self, since: DecayingCounts) {
+        self.counts = since;
+        for (window, length) in self.windows.iter_mut().zip(lengths()) {
+            if window.counts().frames > since.frames {
+                *window = SampleWindow::of(length, since);
             }
         }
     }
 
-    /// What the last half second or so says, with an interval of three standard deviations; of few frames, or none, where nothing was counted since.
+    /// Loss over about the last half second, with a confidence interval of three standard deviations. The number of
+    /// frames decays to zero without new ones.
     pub(crate) fn latest(&self, now: Instant) -> LossEstimate {
         let mut latest = self.latest;
-        latest.fade(self.at.map_or(0.0, |at| (-now.saturating_since(at).as_secs_f64() / QUICK).exp2()));
+        latest.decay(self.at.map_or(0.0, |at| (-now.saturating_since(at).as_secs_f64() / LATEST_HALF_LIFE_S).exp2()));
         let (low, high) = latest.interval(Z_LATEST);
         LossEstimate { share: latest.share(), low, high, frames: latest.frames }
     }
 
-    /// What is known now.
+    /// Loss since the last change, or the result of the loss sensor.
     pub(crate) fn estimate(&self) -> LossEstimate {
         if let Some(sensing) = self.sensing.as_ref().filter(|s| s.is_current(self.at)) {
-            // The paper takes it as it is.
+            // The paper has no confidence interval.
             let share = sensing.share();
             return LossEstimate { share, low: share, high: share, frames: sensing.probes() as f64 };
         }
-        let (low, high) = self.known.interval(Z);
-        LossEstimate { share: self.known.share(), low, high, frames: self.known.frames }
+        let (low, high) = self.counts.interval(Z);
+        LossEstimate { share: self.counts.share(), low, high, frames: self.counts.frames }
     }
 }
 
@@ -243,30 +258,30 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(100);
 
-    /// How many of these frames are lost.
+    /// Random number of lost frames.
     fn lost(prng: &mut ChaCha8Rng, of: u64, share: f64) -> u64 {
         (0..of).filter(|_| f64::from(prng.next_u32()) < share * f64::from(u32::MAX)).count() as u64
     }
 
-    /// Seconds until the estimate is nearer to the new share than to the old one, and until its interval leaves the old one out as widely as route control wants
-    /// it (two times as wide).
-    fn seconds_to_notice(seed: u64, frames: u64, from: f64, to: f64) -> [f64; 2] {
+    /// Seconds until the estimate is closer to the new loss than to the old one, and until their distance exceeds the
+    /// width of the confidence interval, as route control requires.
+    fn seconds_to_detect(seed: u64, frames: u64, from: f64, to: f64) -> [f64; 2] {
         let (mut loss, mut prng, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
-        let mut told = [f64::INFINITY; 2];
+        let mut seconds = [f64::INFINITY; 2];
         for tick in 0..1200 {
             now = now + TICK;
             let share = if tick < 600 { from } else { to };
             loss.note(now, frames, lost(&mut prng, frames, share));
             let e = loss.estimate();
-            let (nearer, width) = ((e.share - to).abs() < (e.share - from).abs(), e.high - e.low);
-            let sure = nearer && (e.share - from).abs() > width;
-            for (told, is_so) in told.iter_mut().zip([nearer, sure]) {
-                if tick >= 600 && is_so {
-                    *told = told.min(f64::from(tick - 599) / 10.0);
+            let (is_closer, width) = ((e.share - to).abs() < (e.share - from).abs(), e.high - e.low);
+            let is_significant = is_closer && (e.share - from).abs() > width;
+            for (seconds, is_reached) in seconds.iter_mut().zip([is_closer, is_significant]) {
+                if tick >= 600 && is_reached {
+                    *seconds = seconds.min(f64::from(tick - 599) / 10.0);
                 }
             }
         }
-        told
+        seconds
     }
 
     fn median(mut values: Vec<f64>) -> f64 {
@@ -275,34 +290,35 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_changes_are_noticed_within_two_seconds() {
-        // 0.05 to 0.15 and back (figure 4), at 300 frames a second, as TCP at 5 % loss and 30 ms sends (formula 1: 1.7 Mb/s is 150; two
-        // flows), and from nothing to a hundredth at 2000.
-        for (frames, from, to, at_most) in
+    fn the_changes_of_the_paper_are_detected_within_two_seconds() {
+        // 0.05 to 0.15 and back (figure 4), at 300 frames per second, the rate of two TCP flows at 5 % loss and 30 ms
+        // (formula 1: 1.7 Mb/s or 150 frames per second each); and 0 to 0.01 at 2000 frames per second.
+        for (frames, from, to, seconds_max) in
             [(30, 0.05, 0.15, 2.0), (30, 0.15, 0.05, 2.0), (200, 0.0, 0.01, 1.5), (30, 0.0, 1.0, 0.7)]
         {
-            let m = median((1..100).map(|seed| seconds_to_notice(seed, frames, from, to)[0]).collect());
-            assert!(m <= at_most, "{from} to {to}: {m} s");
+            let m = median((1..100).map(|seed| seconds_to_detect(seed, frames, from, to)[0]).collect());
+            assert!(m <= seconds_max, "{from} to {to}: {m} s");
         }
     }
 
     #[test]
-    fn a_few_frames_a_second_are_enough_within_some_seconds() {
-        // What 1 % of a link of 3 Mb/s pays for: 40. An interval of 0.15 is as narrow as that with 196 frames, 4.9 s after a change. To know 0.05 from 0.15 by
-        // four standard deviations, 8 nats, takes 157 frames of 0.05 ln(1/3) + 0.95 ln(0.95/0.85) = 0.05 nats each, 3.9 s. Neither knows when it was.
+    fn changes_are_detected_within_six_seconds_at_forty_frames_per_second() {
+        // 40 frames per second are 1 % of a link of 3 Mb/s. The confidence interval of 0.15 is narrow enough with 196
+        // frames, 4.9 s after a change. Four standard deviations between 0.05 and 0.15, 8 nats, take 157 frames of 0.05
+        // ln(1/3) + 0.95 ln(0.95/0.85) = 0.05 nats each, 3.9 s. Both bounds assume a known time of the change.
         for (from, to) in [(0.05, 0.15), (0.15, 0.05)] {
-            let m = median((1..100).map(|seed| seconds_to_notice(seed, 4, from, to)[1]).collect());
+            let m = median((1..100).map(|seed| seconds_to_detect(seed, 4, from, to)[1]).collect());
             assert!(m <= 6.0, "{from} to {to}: {m} s");
         }
     }
 
     #[test]
-    fn chance_is_seldom_taken_for_a_change_however_many_frames_there_are() {
+    fn false_detections_are_rare_at_any_frame_rate() {
         for (frames, share) in [(4, 0.05), (5, 0.15), (30, 0.05), (80, 0.002), (80, 0.01), (80, 0.15), (1000, 0.0001)] {
             let of_seed = |seed| {
                 let (mut loss, mut prng, mut now) =
                     (Loss::default(), ChaCha8Rng::seed_from_u64(seed), Instant::from_nanos(0));
-                // An hour and more.
+                // More than an hour.
                 let looks = (0..40_000).filter(|_| {
                     now = now + TICK;
                     loss.note(now, frames, lost(&mut prng, frames, share)).is_some()
@@ -310,13 +326,13 @@ mod tests {
                 looks.count()
             };
             let changes: Vec<usize> = (0..4).map(of_seed).collect();
-            // A wrong one is often followed by a second, back.
+            // A second detection often follows a false one, in the opposite direction.
             assert!(changes.iter().all(|n| *n <= 3), "{frames} of {share}: {changes:?}");
         }
     }
 
     #[test]
-    fn a_steady_loss_stays_what_it_is() {
+    fn the_interval_contains_a_constant_loss() {
         for (frames, share) in [(5, 0.1), (30, 0.05), (1000, 0.001)] {
             let (mut loss, mut prng, mut now) = (Loss::default(), ChaCha8Rng::seed_from_u64(3), Instant::from_nanos(0));
             let (mut inside, mut looks) = (0, 0);
@@ -329,13 +345,14 @@ mod tests {
                     inside += u32::from(e.low <= share && share <= e.high);
                 }
             }
-            // 95 % are wanted; looks depend on each other over some 14 s, so that 600 s are some 40 independent ones: +-7 %.
+            // The nominal coverage is 95 %. Readings are correlated over some 14 s, so 600 s have some 40 independent
+            // ones: +-7 %.
             assert!(f64::from(inside) / f64::from(looks) > 0.88, "{share}: {inside} of {looks}");
         }
     }
 
     #[test]
-    fn of_a_member_that_sends_no_probes_of_a_sensor_all_frames_count() {
+    fn without_sensor_probes_all_frames_count() {
         let mut loss = Loss::new(LossSensor::new(None, None).ok());
         let second = |n| Instant::from_nanos(0) + Duration::from_secs(n);
         let share = |loss: &Loss| loss.estimate().share;
@@ -345,6 +362,6 @@ mod tests {
         loss.note(second(100), 1000, 300);
         assert_eq!(share(&loss), 0.0);
         loss.note(second(122), 1000, 300);
-        assert!((share(&loss) - 0.3).abs() < 1e-9, "it has sent none for two intervals");
+        assert!((share(&loss) - 0.3).abs() < 1e-9, "no probe for two intervals");
     }
 }

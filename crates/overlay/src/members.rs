@@ -6,16 +6,18 @@ use route::Member;
 
 use crate::settings::MemberSettings;
 
-/// The other members: those of the settings, and those that have shown a certificate since. Threads share it; a look at it is a copy of a pointer.
+/// The other members: those of the settings, and those that were admitted by a certificate. Threads share it; reading
+/// it copies a pointer.
 #[derive(Debug, Default)]
 pub struct Members(RwLock<Arc<BTreeMap<Member, MemberSettings>>>);
 
 impl Members {
-    /// All of them now.
+    /// All members at present.
     pub fn get(&self) -> Arc<BTreeMap<Member, MemberSettings>> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Settings of one member.
     pub(crate) fn one(&self, member: Member) -> Option<MemberSettings> {
         self.get().get(&member).cloned()
     }
@@ -24,14 +26,14 @@ impl Members {
         self.get().contains_key(&member)
     }
 
-    /// Changes them all at once.
-    pub(crate) fn change(&self, how: impl FnOnce(&mut BTreeMap<Member, MemberSettings>)) {
+    /// Changes the set of members in one step.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut BTreeMap<Member, MemberSettings>)) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        how(Arc::make_mut(&mut all));
+        change(Arc::make_mut(&mut all));
     }
 }
 
-/// What all of these serve.
+/// Subnets of all members.
 pub(crate) fn subnets(members: &BTreeMap<Member, MemberSettings>) -> Vec<IpNet> {
     members.values().flat_map(|m| m.subnets.clone()).collect()
 }

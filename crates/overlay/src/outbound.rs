@@ -39,7 +39,7 @@ const FAILED_READS_MAX: usize = 10_000;
 const MTU_HINT_INTERVAL: Duration = Duration::from_millis(100);
 /// Rate limit of "packet too big" messages (RFC 4443, section 2.4 f): the kernel's default of one per second and
 /// destination (`icmp_ratelimit`), for 100 destinations.
-const TOO_BIG_LIMIT: Limit = Limit { per_second: 100.0, most: 50.0 };
+const TOO_BIG_LIMIT: Limit = Limit { per_second: 100.0, burst: 50.0 };
 /// Time for which the MTU of a path must be stable before TCP gets it. The kernel caches the value for minutes, and
 /// path MTU discovery starts low and needs one or two seconds.
 const MTU_STABLE_AFTER: Duration = Duration::from_secs(3);

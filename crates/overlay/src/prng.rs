@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Draws one after another, for times and names; nothing secret comes from it.
+/// Pseudo-random numbers for times and identifiers, not for secrets.
 pub(crate) struct Prng {
     seed: u64,
     index: u64,
@@ -11,12 +11,13 @@ impl Prng {
         Self { seed, index: 0 }
     }
 
-    /// In (0, 1].
+    /// A number in (0, 1].
     pub(crate) fn unit(&mut self) -> f64 {
         self.index += 1;
         1.0 - estimate::draw(self.seed, self.index)
     }
 
+    /// A number of 32 bits.
     pub(crate) fn number(&mut self) -> u32 {
         (self.unit() * f64::from(u32::MAX)) as u32
     }

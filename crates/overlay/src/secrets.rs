@@ -9,8 +9,8 @@ use snow::types::{Cipher, Dh, Hash, Random};
 /// A source of secret random numbers. The driver seeds it from the operating system; a simulation seeds it with a
 /// number, so that a run can be repeated.
 ///
-/// Each call replaces the key, so that a later look at the memory reveals no earlier output (fast key erasure: Bernstein,
-/// "Fast-key-erasure random-number generators", 2017).
+/// Each call replaces the key, so that a later look at the memory reveals no earlier output (fast key erasure:
+/// Bernstein, "Fast-key-erasure random-number generators", 2017).
 #[derive(Clone)]
 pub(crate) struct Secrets {
     key: [u8; 32],

@@ -125,8 +125,8 @@ pub(crate) struct Session {
     pub(crate) born: Instant,
     /// Whether this member initiated the handshake; the initiator also starts the rekey.
     pub(crate) initiator: bool,
-    /// Timestamp of the peer's initiation by its clock (see [`crate::handshake::ReceivedInitiation::called`]); 0: this
-    /// member initiated.
+    /// Timestamp of the peer's initiation by its clock (see [`crate::handshake::ReceivedInitiation::initiated_at`]); 0:
+    /// this member initiated.
     pub(crate) called: u64,
     cipher: Cipher,
     send: LessSafeKey,

@@ -36,37 +36,38 @@ pub use listed::member_lines;
 use listed::{distinct, no_overlap, others};
 use syntax::{parsed, secret};
 
-/// Inner packets that every path over relays can carry on an Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16, frame 24 + 16.
+/// Default MTU in bytes, which fits every relayed path over Ethernet: 1500 less IPv6 and UDP 48, envelope 40 + 16,
+/// frame 24 + 16.
 pub const DEFAULT_MTU: u16 = 1356;
-/// What IPv6 asks of a device (RFC 8200, section 5); Linux has none of it on one with less.
-const LEAST_MTU_OF_IPV6: u16 = 1280;
-/// What every host must take (RFC 791), and what fits a UDP datagram with the headers of a way over relays.
+/// Minimum MTU for IPv6 (RFC 8200, section 5); Linux disables IPv6 on a device with less.
+const MTU_IPV6_MIN: u16 = 1280;
+/// Valid MTUs: from the datagram that every host accepts (RFC 791) to what fits a UDP datagram on a relayed path.
 const MTU: std::ops::RangeInclusive<u16> = 576..=65_000;
-/// Queues that a member may have.
+/// Valid numbers of queues of the tunnel device.
 const QUEUES: std::ops::RangeInclusive<usize> = 1..=crate::encapsulate::DEVICE_QUEUES;
-/// Of those that it has where nothing is said, most: eight threads in each direction carry what a 40 Gb/s card does.
-const USUAL_QUEUES: usize = 8;
-/// Where a record of the route control ends: some hours of ten members, a day of three.
+/// Maximum of the default number of queues: eight threads in each direction saturate a 40 Gb/s network card.
+const DEFAULT_QUEUES_MAX: usize = 8;
+/// Default maximum size of the decision log: some hours of ten members, or a day of three.
 pub(crate) const RECORD_SIZE: Bytes = Bytes::new(1_000_000_000);
-/// Less has no room for anything after the policy and the members.
-const LEAST_RECORD: Bytes = Bytes::new(1_000_000);
-/// Default of the share of a link's rate that probes may take.
+/// Minimum size of the decision log: room for some inputs after the policy and the members.
+const RECORD_SIZE_MIN: Bytes = Bytes::new(1_000_000);
+/// Default maximum share of a link's rate for probes.
 const PROBE_SHARE: f64 = 0.01;
-/// Of gossip: enough for some thirty members of which each has a link to each.
+/// Default maximum rate of gossip, sufficient for a full mesh of some thirty members.
 const GOSSIP_RATE: Rate = Rate::from_bps(1_000_000);
-/// A second of less has no room for what has to be asked and for a certificate.
-const LEAST_GOSSIP_RATE: Rate = Rate::from_bps(64_000);
-/// Nothing slower is a path for bulk data: whoever writes less has left out the unit, or means no bound by 0.
-const LEAST_RATE: Rate = Rate::from_bps(1000);
-/// What probes and reports of one way take, so that it can be known.
-const LEAST_RELAY_RATE: Rate = Rate::from_bps(64_000);
-/// Keys that are not compared as they are written.
-const LOOKED_AT: [&str; 8] =
+/// Minimum of `gossip_rate`: one second has room for the digests and a certificate.
+const GOSSIP_RATE_MIN: Rate = Rate::from_bps(64_000);
+/// Minimum of `capacity`. A lower value is a missing unit, or a 0 that is meant as unlimited.
+const CAPACITY_MIN: Rate = Rate::from_bps(1000);
+/// Minimum of `relay_rate`: the probes and reports of one path.
+const RELAY_RATE_MIN: Rate = Rate::from_bps(64_000);
+/// Keys that a reload compares by value instead of by their text.
+const COMPARED_BY_VALUE: [&str; 8] =
     ["member", "certificate", "refuse", "network_secret", "key", "ca_public_key", "addresses", "subnets"];
-/// Port of the overlay where nothing else is said.
+/// Default UDP port of the overlay.
 pub const DEFAULT_PORT: u16 = 5460;
 
-/// The file that a member runs by.
+/// Settings file of a member, in the form of TOML.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -85,7 +86,7 @@ struct File {
     device: Option<String>,
     mtu: Option<i64>,
     queues: Option<usize>,
-    #[serde(default = "yes")]
+    #[serde(default = "enabled")]
     relay: bool,
     relay_rate: Option<toml::Value>,
     congestion_control: Option<String>,
@@ -134,33 +135,34 @@ struct FileMember {
     endpoint: Option<String>,
     #[serde(default)]
     subnets: Vec<IpNet>,
-    #[serde(default = "yes")]
+    #[serde(default = "enabled")]
     direct: bool,
 }
 
-/// By which rules paths are chosen.
+/// Policy of path selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyName {
-    /// Ours.
+    /// The policy of longhaul.
     #[default]
     Default,
-    /// The paper's, for reproducing its figures.
+    /// The policy of the paper (Mark et al. 2008), for reproducing its figures.
     #[serde(rename = "safire-2008")]
     Safire2008,
 }
 
-/// Four ways in which the kernel takes or gives many packets at once. All are on unless the settings or the self-test turn one off.
+/// Offloads by which one system call transfers many packets. All are enabled unless the settings or the self-test
+/// disable one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Offload {
-    /// Many datagrams in one call to the network (UDP_SEGMENT).
+    /// Many datagrams per call to the network (UDP_SEGMENT).
     pub udp_gso: bool,
-    /// Many datagrams in one call from the network (UDP_GRO).
+    /// Many datagrams per call from the network (UDP_GRO).
     pub udp_gro: bool,
-    /// Super-packets to the host.
+    /// Super-packets to this host.
     pub tun_gro: bool,
-    /// Super-packets from the host.
+    /// Super-packets from this host.
     pub tun_gso: bool,
 }
 
@@ -170,119 +172,120 @@ impl Default for Offload {
     }
 }
 
-fn yes() -> bool {
+fn enabled() -> bool {
     true
 }
 
-/// Another member, as the settings tell of it.
+/// Settings of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSettings {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Who it is.
+    /// Public key.
     pub key: PublicKey,
-    /// Where it can be called; a member without is waited for.
+    /// Endpoint; a peer without an endpoint has to connect to this member.
     pub endpoint: Option<Endpoint>,
-    /// Where its packets may come from, and what is sent to it.
+    /// Subnets: allowed sources of its packets, and destinations that are routed to it.
     pub subnets: Vec<IpNet>,
-    /// Whether frames may go there without a relay.
+    /// Whether frames may be sent to it without a relay.
     pub direct: bool,
 }
 
-/// What a member runs by.
+/// Settings of a member.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where they were read from.
+    /// Path of the settings file.
     pub path: PathBuf,
-    /// Who this member is.
+    /// Secret key of this member.
     pub identity: Identity,
-    /// What only members know, in the form that the handshake takes.
+    /// Network secret: the pre-shared key of the handshake.
     pub secret: [u8; 32],
-    /// Whose certificates make members.
+    /// Public key of the certificate authority.
     pub authority: Option<PublicKey>,
-    /// This member's own, which it shows to others.
+    /// Certificate of this member, which it presents to peers.
     pub certificate: Option<String>,
-    /// Until when that holds, seconds since 1970 UTC.
+    /// End of the validity of that certificate, in seconds since 1970 UTC.
     pub certified_until_utc_s: Option<u64>,
-    /// Keys whose owners are no members, whatever certificates they show.
+    /// Keys that are not admitted, even with a valid certificate.
     pub refuse: Vec<PublicKey>,
     /// Addresses of the tunnel device.
     pub addresses: Vec<IpAddr>,
-    /// Networks behind this member, as the others are told by its lines: this host forwards what is for them.
+    /// Networks behind this member, to which this host forwards packets. They are listed in the member's entry at its
+    /// peers.
     pub subnets: Vec<IpNet>,
-    /// Where datagrams are received.
+    /// Local address and UDP port of the overlay.
     pub listen: SocketAddr,
     /// Name of the tunnel device.
     pub device: String,
-    /// Largest inner packet in bytes.
+    /// MTU of the tunnel device in bytes.
     pub mtu: u16,
-    /// Queues of the tunnel device, with a sending and a receiving thread each; absent: by the CPUs.
+    /// Queues of the tunnel device, each with a sending and a receiving thread. Default: by the number of CPUs.
     pub queues: Option<usize>,
-    /// Whether this member passes on what is not for it.
+    /// Whether this member relays frames of others.
     pub relay: bool,
-    /// Most that it passes on of what each member hands over.
+    /// Maximum rate of relayed frames from each previous hop. Default: unlimited.
     pub relay_rate: Option<Rate>,
-    /// Which congestion control the predictions are for, by its name in the kernel; absent: with our own rules the kernel's default, with the
-    /// paper's its formula.
+    /// Congestion control that the rate predictions assume, by its name in the kernel. Default: the default of the
+    /// kernel; with the policy of the paper, the formula of the paper.
     pub congestion_control: Option<String>,
-    /// The rules.
+    /// Policy of path selection.
     pub policy: PolicyName,
-    /// All flows to a destination go one way.
+    /// Whether all flows to a destination use one path.
     pub single_path: bool,
-    /// Most ways to a destination at once; absent: the policy's.
+    /// Maximum number of simultaneous paths to a destination. Default: that of the policy.
     pub paths: Option<usize>,
-    /// By which share of the present rate another way must be better; absent: the policy's.
+    /// Minimum gain of a change of path, as a share of the present rate. Default: that of the policy.
     pub eta: Option<f64>,
-    /// By which formula rates are predicted; absent: that of the congestion control, or the policy's.
+    /// Model of the rate predictions. Default: that of the congestion control, or that of the policy.
     pub model: Option<Model>,
-    /// Formula for senders that are told their rate.
+    /// Model of rate-aware senders.
     pub rate_aware: Model,
-    /// Least time between two changes; absent: the policy's.
+    /// Minimum time between two changes of path. Default: that of the policy.
     pub t_ch: Option<std::time::Duration>,
-    /// Losses are sensed as the paper does; absent: by all frames, as they come.
+    /// Loss sensor of the paper. Default: loss is measured by all frames.
     pub sensor: Option<LossSensor>,
-    /// Rate of this member's access; absent: unknown.
+    /// Access rate of this member. Default: unknown.
     pub capacity: Option<Rate>,
-    /// Most of a link's rate that probes and trains take, beyond what it takes to know that the link works.
+    /// Maximum share of a link's rate for probes and packet trains, in addition to the probes for liveness.
     pub probe_share: f64,
-    /// Most that this member sends of gossip, to all others together.
+    /// Maximum rate of gossip that this member sends to all peers together.
     pub gossip_rate: Rate,
-    /// Socket for `overlay status` and its likes.
+    /// Path of the control socket, for commands such as `overlay status`.
     pub control: PathBuf,
-    /// Where the status page and the metrics are served.
+    /// Address of the HTTP server for the status page and the metrics.
     pub status: Option<SocketAddr>,
-    /// Names by which who asks for the page may call this host, beside its addresses and `localhost`.
+    /// Host names that HTTP requests may use, in addition to addresses and `localhost`.
     pub status_names: Vec<String>,
-    /// File of events, one JSON object a line.
+    /// Path of the event log, with one JSON object per line.
     pub events: Option<PathBuf>,
-    /// File of what the route control is told and decides, for `overlay replay`.
+    /// Path of the decision log: inputs and decisions of path selection, for `overlay replay`.
     pub record: Option<PathBuf>,
-    /// Where that ends.
+    /// Maximum size of the decision log.
     pub record_size: Bytes,
-    /// What the kernel may do for many packets at once.
+    /// Enabled offloads.
     pub offload: Offload,
-    /// The others.
+    /// Peers.
     pub members: Members,
-    /// What else the file says, by which other settings are told from these: see [`Settings::different_keys`].
+    /// The other keys of the file, for [`Settings::different_keys`].
     pub(crate) as_written: toml::Table,
 }
 
 impl Settings {
-    /// Reads and checks a file. Paths in it are relative to it.
+    /// Reads and checks a settings file. Paths in it are relative to its directory.
     ///
     /// # Errors
-    /// It cannot be read, is no TOML, has unknown keys, or contradicts itself; says where and what.
+    /// Fails when the file cannot be read, is not TOML, has unknown keys or has invalid or contradictory values.
     pub fn read(path: &Path) -> Result<Self, OverlayError> {
         let text = read_file(path)?;
-        let wrong = |what: String| OverlayError::Settings { path: path.to_owned(), what };
-        let file: File = parsed(&text).map_err(wrong)?;
-        let mut as_written: toml::Table = parsed(&text).map_err(wrong)?;
-        as_written.retain(|key, _| !LOOKED_AT.contains(&key));
-        no_file_twice(path, &file).map_err(wrong)?;
+        let invalid = |what: String| OverlayError::Settings { path: path.to_owned(), what };
+        let file: File = parsed(&text).map_err(invalid)?;
+        let mut as_written: toml::Table = parsed(&text).map_err(invalid)?;
+        as_written.retain(|key, _| !COMPARED_BY_VALUE.contains(&key));
+        no_file_twice(path, &file).map_err(invalid)?;
         let identity = Identity::read(&beside(path, &file.key))?;
         let certificate =
-            file.certificate.as_ref().map(|f| certificate(&beside(path, f))).transpose().map_err(wrong)?;
-        let mut settings = Self::of(path, file, certificate, identity).map_err(wrong)?;
+            file.certificate.as_ref().map(|f| certificate(&beside(path, f))).transpose().map_err(invalid)?;
+        let mut settings = Self::of(path, file, certificate, identity).map_err(invalid)?;
         settings.as_written = as_written;
         let files = [&mut settings.control].into_iter().chain(settings.events.as_mut()).chain(settings.record.as_mut());
         for file in files {
@@ -291,7 +294,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Settings of a member with these addresses and peers, all else at its default: for members that run without a file.
+    /// Settings with these addresses and peers and default values, for members without a settings file.
     pub fn of_member(identity: Identity, secret: &str, addresses: Vec<IpAddr>, members: Vec<MemberSettings>) -> Self {
         let members: BTreeMap<Member, MemberSettings> = members.into_iter().map(|m| (m.key.member(), m)).collect();
         Self {
@@ -334,16 +337,16 @@ impl Settings {
         }
     }
 
-    /// Checks the text of a file whose key has been read, and which names no certificate: for the fuzz target.
+    /// Checks the text of a settings file without reading its key and certificate, for the fuzz target.
     pub(crate) fn parse(path: &Path, text: &str, identity: Identity) -> Result<Self, String> {
         let file = parsed(text)?;
         Self::of(path, file, None, identity)
     }
 
-    /// The control socket of the member that runs by these settings.
+    /// Path of the control socket of the member with this settings file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no TOML.
+    /// Fails when the file cannot be read or is not TOML.
     pub(crate) fn control_of(path: &Path) -> Result<PathBuf, OverlayError> {
         #[derive(Deserialize)]
         struct Control {
@@ -351,8 +354,8 @@ impl Settings {
             control: Option<PathBuf>,
         }
         let text = read_file(path)?;
-        let wrong = |what| OverlayError::Settings { path: path.to_owned(), what };
-        let Control { control } = parsed(&text).map_err(wrong)?;
+        let invalid = |what| OverlayError::Settings { path: path.to_owned(), what };
+        let Control { control } = parsed(&text).map_err(invalid)?;
         Ok(beside(path, &control.unwrap_or_else(control_socket)))
     }
 
@@ -394,8 +397,8 @@ impl Settings {
             relay: file.relay,
             relay_rate: at_least(
                 rate(file.relay_rate, "relay_rate")?,
-                ("`relay_rate`", LEAST_RELAY_RATE),
-                "`relay = false` passes nothing on",
+                ("`relay_rate`", RELAY_RATE_MIN),
+                "`relay = false` disables relaying",
             )?,
             congestion_control: file.congestion_control,
             policy,
@@ -408,8 +411,8 @@ impl Settings {
             sensor,
             capacity: at_least(
                 rate(file.capacity, "capacity")?,
-                ("`capacity`", LEAST_RATE),
-                "leave it out to have it measured",
+                ("`capacity`", CAPACITY_MIN),
+                "without the key the capacity is measured",
             )?,
             probe_share: probe_share(file.probe_share)?,
             gossip_rate,
@@ -425,30 +428,30 @@ impl Settings {
         })
     }
 
-    /// Queues of the tunnel device: as set, or one for every two CPUs, as each has two threads.
+    /// Number of queues of the tunnel device. Default: one for every two CPUs, as each queue has two threads.
     pub fn queues(&self) -> usize {
-        self.queues.unwrap_or_else(|| (kernel::cpus() / 2).clamp(1, USUAL_QUEUES))
+        self.queues.unwrap_or_else(|| (kernel::cpus() / 2).clamp(1, DEFAULT_QUEUES_MAX))
     }
 
-    /// What is this member's: its addresses, and the networks behind it, each once.
+    /// Subnets of this member without duplicates: its addresses, and the networks behind it.
     pub fn serves(&self) -> Vec<IpNet> {
         serves(&self.addresses, &self.subnets)
     }
 
-    /// Keys that say something else in `other`, but for `member`, `certificate` and `refuse`.
+    /// Keys with different values in `other`, except `member`, `certificate` and `refuse`.
     pub(crate) fn different_keys(&self, other: &Self) -> Vec<String> {
-        let (ours, theirs) = (&self.as_written, &other.as_written);
-        let mut keys: BTreeSet<&str> = ours.keys().chain(theirs.keys()).map(String::as_str).collect();
-        keys.retain(|key| ours.get(*key) != theirs.get(*key));
-        // The first of the addresses is that of what this host sends.
-        let further =
+        let (own, others) = (&self.as_written, &other.as_written);
+        let mut keys: BTreeSet<&str> = own.keys().chain(others.keys()).map(String::as_str).collect();
+        keys.retain(|key| own.get(*key) != others.get(*key));
+        // The order of the addresses counts here, as the first one is the source address of this host.
+        let compared =
             [("network_secret", self.secret != other.secret), ("addresses", self.addresses != other.addresses)];
-        let is_other = further.into_iter().chain(self.is_another_member(other));
+        let is_other = compared.into_iter().chain(self.is_another_member(other));
         keys.extend(is_other.filter(|(_, is_other)| *is_other).map(|(key, _)| key));
         keys.into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether a key by which others know a member says something else in `other`.
+    /// Whether the keys that identify a member to its peers have different values in `other`.
     pub(crate) fn is_another_member(&self, other: &Self) -> [(&'static str, bool); 4] {
         let addresses = |s: &Self| BTreeSet::from_iter(s.addresses.clone());
         let subnets = |s: &Self| BTreeSet::from_iter(s.subnets.clone());
@@ -460,26 +463,26 @@ impl Settings {
         ]
     }
 
-    /// What is passed on of what each member hands over, b/s, as others are told.
+    /// Maximum rate of relayed frames from each previous hop as advertised to peers, b/s; 0: no relaying.
     pub(crate) fn relayed_bps(&self) -> u64 {
         if self.relay { self.relay_rate.map_or(UNBOUNDED, Rate::as_bps) } else { 0 }
     }
 
-    /// What predicts rates.
+    /// Model of the rate predictions.
     pub(crate) fn model(&self) -> Model {
         self.rules().model
     }
 
-    /// What a member is called.
+    /// Name of a member, or its number if it is unknown.
     pub fn name_of(&self, member: Member) -> String {
         self.members.one(member).map_or_else(|| member.to_string(), |m| m.name)
     }
 }
 
-/// Whether it has room for what these networks' packets must have.
+/// Checks the MTU against the minimum for the address families of these networks.
 pub(crate) fn check_mtu<'a>(mtu: u16, mut nets: impl Iterator<Item = &'a IpNet>) -> Result<(), String> {
-    if mtu < LEAST_MTU_OF_IPV6 && nets.any(|s| s.addr().is_ipv6()) {
-        return Err(format!("`mtu` is {mtu}; with addresses of IPv6 it is {LEAST_MTU_OF_IPV6} at least"));
+    if mtu < MTU_IPV6_MIN && nets.any(|s| s.addr().is_ipv6()) {
+        return Err(format!("`mtu` = {mtu} is out of range; the minimum with IPv6 addresses is {MTU_IPV6_MIN}"));
     }
     Ok(())
 }
@@ -491,100 +494,105 @@ fn read_file(path: &Path) -> Result<String, OverlayError> {
 
 fn check_secret(secret: &str) -> Result<(), String> {
     if secret.len() < 16 {
-        return Err("`network_secret` has fewer than 16 characters; `longhaul overlay init` makes one".to_owned());
+        return Err(
+            "`network_secret` has fewer than 16 characters; `longhaul overlay init` generates a valid one".to_owned()
+        );
     }
     Ok(())
 }
 
 fn check_addresses(addresses: &[IpAddr]) -> Result<(), String> {
     if addresses.is_empty() {
-        return Err("`addresses` is empty: a member needs one to be reached by".to_owned());
+        return Err("`addresses` is empty; a member needs at least one address".to_owned());
     }
     match addresses.iter().find(|a| a.is_unspecified() || a.is_loopback() || a.is_multicast()) {
-        Some(odd) => Err(format!("`addresses` has {odd}, which no host can be reached by over a device")),
+        Some(invalid) => {
+            Err(format!("`addresses` contains {invalid}; it must not be an unspecified, loopback or multicast address"))
+        }
         None => Ok(()),
     }
 }
 
-/// The paper's sensor of losses, where its policy or `loss_interval` asks for it.
+/// The loss sensor, which the policy of the paper and `loss_interval` enable.
 fn sensor(
     policy: PolicyName,
     t_loss: Option<std::time::Duration>,
     n_loss: Option<u32>,
 ) -> Result<Option<LossSensor>, String> {
-    let is_asked_for = policy == PolicyName::Safire2008 || t_loss.is_some();
-    if n_loss.is_some() && !is_asked_for {
+    let is_enabled = policy == PolicyName::Safire2008 || t_loss.is_some();
+    if n_loss.is_some() && !is_enabled {
         return Err("`loss_probes` needs `loss_interval`, or the policy `safire-2008`".to_owned());
     }
-    is_asked_for.then(|| LossSensor::new(t_loss, n_loss)).transpose()
+    is_enabled.then(|| LossSensor::new(t_loss, n_loss)).transpose()
 }
 
-/// The share of a link's rate that probes may take.
+/// Checks `probe_share`.
 fn probe_share(asked: Option<f64>) -> Result<f64, String> {
     let share = asked.unwrap_or(PROBE_SHARE);
     if !(0.0..=0.5).contains(&share) {
-        return Err("`probe_share` is a share of a link's rate, 0 to 0.5".to_owned());
+        return Err(format!("`probe_share` = {share} is out of range (0-0.5); it is a share of the rate of a link"));
     }
     Ok(share)
 }
 
-/// Any number can be written; which ones are an MTU is for us to say.
+/// Checks `mtu`. The key is read as `i64`, so that this error replaces that of the TOML parser.
 fn mtu(asked: i64) -> Result<u16, String> {
     let mtu = u16::try_from(asked).ok().filter(|mtu| MTU.contains(mtu));
-    mtu.ok_or_else(|| format!("`mtu` is {asked}; it goes from {} to {}", MTU.start(), MTU.end()))
+    mtu.ok_or_else(|| format!("`mtu` = {asked} is out of range ({}-{})", MTU.start(), MTU.end()))
 }
 
 fn check_device(name: &str, queues: Option<usize>) -> Result<(), String> {
-    // What the kernel takes (dev_valid_name).
-    // And with `%` it would make one of another name.
+    // The rules of the kernel (dev_valid_name). In addition, `%` would be a template for another name.
     let is_odd = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace();
     if !(1..=15).contains(&name.len()) || name == "." || name == ".." || name.contains(is_odd) {
         return Err(format!(
-            "`device` is `{name}`; a device has a name of 1 to 15 bytes without spaces, `/`, `:` and `%`"
+            "`device` = `{name}` is not a valid device name; it has 1 to 15 bytes without spaces, `/`, `:` and `%`"
         ));
     }
     match queues.filter(|q| !QUEUES.contains(q)) {
-        Some(queues) => Err(format!("`queues` is {queues}; it goes from {} to {}", QUEUES.start(), QUEUES.end())),
+        Some(queues) => Err(format!("`queues` = {queues} is out of range ({}-{})", QUEUES.start(), QUEUES.end())),
         None => Ok(()),
     }
 }
 
-/// Names of this host, as browsers say them.
+/// Checks `http_names`.
 fn check_status_names(names: &[String], has_page: bool) -> Result<(), String> {
     if !names.is_empty() && !has_page {
-        return Err("`http_names` needs `http_listen`, the address of the page that is asked for by them".to_owned());
+        return Err("`http_names` needs `http_listen`, the address of the HTTP server".to_owned());
     }
     match names.iter().find(|name| !is_name(name)) {
-        Some(odd) => Err(format!("`http_names` has {odd:?}, which is no host name; it takes names without a port")),
+        Some(invalid) => {
+            Err(format!("`http_names` contains {invalid:?}, which is not a host name; write names without a port"))
+        }
         None => Ok(()),
     }
 }
 
-/// A rate that was not forgotten its unit; `instead` says what to write instead of none.
-fn at_least(rate: Option<Rate>, (key, least): (&str, Rate), instead: &str) -> Result<Option<Rate>, String> {
-    match rate.filter(|r| *r < least) {
-        Some(rate) => Err(format!("{key} is {rate}; it is {least} at least, and {instead}")),
+/// Checks the minimum of a rate, which detects a missing unit. `alternative`: the setting for the purpose of a zero.
+fn at_least(rate: Option<Rate>, (key, min): (&str, Rate), alternative: &str) -> Result<Option<Rate>, String> {
+    match rate.filter(|r| *r < min) {
+        Some(rate) => Err(format!("{key} = {rate} is out of range; the minimum is {min}; {alternative}")),
         None => Ok(rate),
     }
 }
 
-/// How much the gossip may take.
+/// Checks `gossip_rate`.
 fn gossip_rate(asked: Option<Rate>) -> Result<Rate, String> {
     let rate = asked.unwrap_or(GOSSIP_RATE);
-    if rate < LEAST_GOSSIP_RATE {
-        return Err(format!("`gossip_rate` is {rate}; members lose sight of each other below {LEAST_GOSSIP_RATE}"));
+    if rate < GOSSIP_RATE_MIN {
+        return Err(format!("`gossip_rate` = {rate} is out of range; the minimum is {GOSSIP_RATE_MIN}"));
     }
     Ok(rate)
 }
 
-/// How much may be recorded.
+/// Checks `decision_log_size`.
 fn record_size(asked: Option<Bytes>, records: bool) -> Result<Bytes, String> {
     let Some(size) = asked else { return Ok(RECORD_SIZE) };
     if !records {
-        return Err("`decision_log_size` needs `decision_log`, the file that it bounds".to_owned());
+        return Err("`decision_log_size` needs `decision_log`, the file that it limits".to_owned());
     }
-    if size < LEAST_RECORD {
-        return Err(format!("`decision_log_size` is {size}; less than {LEAST_RECORD} has no room for anything"));
+    if size < RECORD_SIZE_MIN {
+        return Err(format!("`decision_log_size` = {size} is out of range; the minimum is {RECORD_SIZE_MIN}"));
     }
     Ok(size)
 }

@@ -75,6 +75,10 @@ pub struct LabExperiment {
     pub repetitions: u32,
     /// Number of points of the sweep; 1 without a sweep.
     pub points: u32,
+    /// Number of runs selected with `--points` or `--shard`, or that `lab merge` found; absent: all repetitions of all
+    /// points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_runs: Option<u32>,
     /// Changes on the command line: dotted key and value.
     pub overrides: Vec<KeyValue>,
     /// Source of the privilege for namespaces: `root` or `user namespace`.
@@ -92,6 +96,18 @@ pub struct LabExperiment {
     /// Published values for comparison with the means of this experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedValue>,
+}
+
+impl LabExperiment {
+    /// Number of planned runs of these results, without further attempts.
+    pub fn planned_runs(&self) -> u64 {
+        self.selected_runs.map_or_else(|| u64::from(self.points) * u64::from(self.repetitions), u64::from)
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A published value.
@@ -216,6 +232,9 @@ pub struct FlowDescription {
     /// Command line of the flow, for repetition by hand; absent for small transfers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Whether the flow uses the experiment's overlay; absent: no.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub overlay: bool,
 }
 
 /// A scheduled change.
@@ -286,37 +305,13 @@ pub struct QueueDepth {
 pub struct LinkInterval {
     /// Number of the run.
     pub run: u32,
-    /// Name of the link.
-    pub link: String,
-    /// Node that sends into the link.
-    pub from: String,
-    /// Node that receives from the link.
-    pub to: String,
     /// Start of the interval, in seconds since the start of the run.
     pub start_s: f64,
     /// End of the interval, in seconds since the start of the run.
     pub end_s: f64,
-    /// Packets that arrived at the link.
-    pub offered: Volume,
-    /// Packets that left the queue and were not lost, with copies; they arrive a propagation delay later.
-    pub delivered: Volume,
-    /// Number of copies among the delivered packets.
-    pub duplicated: u64,
-    /// Number of packets delayed for reordering.
-    pub reordered: u64,
-    /// Packets that did not arrive, by cause.
-    pub dropped: Drops,
-    /// Queue length.
-    pub queue: QueueDepth,
-    /// Queueing delay in the model, of the packets that left the queue; absent without any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait: Option<DelaySummary>,
-    /// Utilisation of the link, 0 to 1; absent at unlimited rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub utilisation: Option<f64>,
-    /// Lateness: delay of the delivery of packets beyond that of the model; absent without packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lateness: Option<DelaySummary>,
+    /// The link and its statistics in the interval.
+    #[serde(flatten)]
+    pub statistics: LinkStatistics,
 }
 
 /// Results of a flow in one interval.
@@ -425,9 +420,9 @@ pub enum Verdict {
     },
 }
 
-/// Totals of one direction of a link over a whole run.
+/// Statistics of one direction of a link, in one interval or over a whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LinkTotals {
+pub struct LinkStatistics {
     /// Name of the link.
     pub link: String,
     /// Node that sends into the link.
@@ -436,7 +431,7 @@ pub struct LinkTotals {
     pub to: String,
     /// Packets that arrived at the link.
     pub offered: Volume,
-    /// Packets that left the queue and were not lost, with copies.
+    /// Packets that left the queue and were not lost, with copies; they arrive a propagation delay later.
     pub delivered: Volume,
     /// Number of copies among the delivered packets.
     pub duplicated: u64,
@@ -446,7 +441,7 @@ pub struct LinkTotals {
     pub dropped: Drops,
     /// Queue length.
     pub queue: QueueDepth,
-    /// Queueing delay in the model; absent without packets.
+    /// Queueing delay in the model, of the packets that left the queue; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<DelaySummary>,
     /// Utilisation of the link, 0 to 1; absent at unlimited rate.
@@ -631,7 +626,7 @@ pub struct LabRunEnd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_utc_s: Option<f64>,
     /// Totals of each direction of each link.
-    pub links: Vec<LinkTotals>,
+    pub links: Vec<LinkStatistics>,
     /// Totals of each flow.
     pub flows: Vec<FlowTotals>,
     /// Totals of all flows and small transfers; absent without any.

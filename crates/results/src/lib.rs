@@ -17,6 +17,7 @@ mod host;
 mod interval;
 pub mod lab;
 pub mod model;
+pub mod points;
 mod read;
 pub mod shape;
 mod start;

@@ -204,15 +204,18 @@ pub fn gossip(data: &[u8]) {
 
     let message = Message::decode(data).unwrap_or_default();
     assert!(message.digest.len() <= DIGEST_MAX);
-    let digest = Message::encode_digest(message.asks, &message.digest);
-    assert_eq!(Message::decode(&digest).map(|m| (m.asks, m.digest)), Some((message.asks, message.digest)));
-    let written = Message::encode_words(message.records.iter().copied());
+    let digest = Message::encode_digest(message.requests_digest, &message.digest);
+    assert_eq!(
+        Message::decode(&digest).map(|m| (m.requests_digest, m.digest)),
+        Some((message.requests_digest, message.digest))
+    );
+    let written = Message::encode_records(message.records.iter().copied());
     let again: Option<Vec<_>> = written.iter().map(|m| Message::decode(m)).collect();
     assert!(again.is_some_and(|all| all.iter().flat_map(|m| &m.records).eq(&message.records)));
     for record in message.records.into_iter().chain([data]) {
-        if let Some(said) = SignedRecord::decode(record) {
+        if let Some(decoded) = SignedRecord::decode(record) {
             let signature = record.get(..SIGNATURE_BYTES).unwrap_or_default();
-            assert_eq!(SignedRecord::decode(&[signature, &said.encode()].concat()), Some(said));
+            assert_eq!(SignedRecord::decode(&[signature, &decoded.encode()].concat()), Some(decoded));
         }
     }
 }

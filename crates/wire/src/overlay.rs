@@ -1,4 +1,4 @@
-//! UDP datagrams between overlay nodes: sealed frames with packets or messages, the envelope in which relays forward
+//! UDP datagrams between overlay members: sealed frames with packets or messages, the envelope in which relays forward
 //! frames, and the three datagrams of the handshake. docs/reference/overlay-protocol.md describes the layouts.
 //!
 //! This module does not encrypt: it defines layouts only, each of fixed length, in network order.

@@ -9,7 +9,8 @@ use results::lab::RouteChange;
 use route::{Member, Path};
 use scenario::{Overlay, Scenario};
 use sim::{Tunnel, TunnelAction};
-use units::Instant;
+use units::{Duration, Instant};
+use wire::overlay::{Content, ENVELOPE_BYTES, Kind, Sealed};
 
 use crate::LabError;
 use crate::overlay::route_text;
@@ -17,33 +18,77 @@ use crate::overlay::route_text;
 /// Network secret of the overlay. It need not be secret, since simulated members have no outside connection.
 const SECRET: &str = "a simulated overlay, for one run";
 
-/// The members of a run, with their nodes, and the route changes that they will make.
+/// Headers of a datagram between members in bytes: IPv4 and UDP.
+const DATAGRAM_HEADER_BYTES: usize = 28;
+/// Interval of the counts of control traffic. The start of a run is a multiple of it.
+pub const CONTROL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The members of a run, with their nodes, and the observations of them.
 pub(super) struct Members {
     pub(super) tunnels: Vec<(usize, Box<dyn Tunnel>)>,
-    pub(super) changes: Changes,
+    pub(super) observations: Observations,
 }
 
-/// Changes of the best routes of all members, with their times on the clock of the simulator.
+/// Observations of all members of a run, with their times on the clock of the simulator.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Changes(Rc<RefCell<Vec<(Instant, RouteChange)>>>);
+pub(super) struct Observations(Rc<RefCell<Observed>>);
 
-impl Changes {
-    /// The changes with their times since the start of the run.
-    pub(super) fn since(&self, zero: Instant) -> Vec<RouteChange> {
+#[derive(Debug, Default)]
+struct Observed {
+    /// Changes of the best routes.
+    changes: Vec<(Instant, RouteChange)>,
+    /// Bytes of control traffic that all members sent in each [`CONTROL_INTERVAL`].
+    control_bytes: Vec<u64>,
+}
+
+impl Observations {
+    /// The changes of routes with their times since the start of the run.
+    pub(super) fn route_changes(&self, zero: Instant) -> Vec<RouteChange> {
         let seconds = |at: Instant| (i128::from(at.as_nanos()) - i128::from(zero.as_nanos())) as f64 / 1e9;
-        let all = self.0.borrow();
-        let mut changes: Vec<RouteChange> =
-            all.iter().map(|(at, change)| RouteChange { at_s: seconds(*at), ..change.clone() }).collect();
+        let observed = self.0.borrow();
+        let timed = |(at, change): &(Instant, RouteChange)| RouteChange { at_s: seconds(*at), ..change.clone() };
+        let mut changes: Vec<RouteChange> = observed.changes.iter().map(timed).collect();
         changes.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         changes
     }
+
+    /// Bytes of control traffic that all members sent in each [`CONTROL_INTERVAL`] since the start of the run.
+    pub(super) fn control_bytes(&self, zero: Instant) -> Vec<u64> {
+        self.0.borrow().control_bytes.iter().skip(interval_of(zero)).copied().collect()
+    }
+
+    fn add_control(&self, now: Instant, datagram: &[u8]) {
+        if carries_packet(datagram) {
+            return;
+        }
+        let (mut observed, index) = (self.0.borrow_mut(), interval_of(now));
+        if observed.control_bytes.len() <= index {
+            observed.control_bytes.resize(index + 1, 0);
+        }
+        observed.control_bytes[index] += (datagram.len() + DATAGRAM_HEADER_BYTES) as u64;
+    }
+}
+
+fn interval_of(at: Instant) -> usize {
+    (u128::from(at.as_nanos()) / CONTROL_INTERVAL.as_nanos()) as usize
+}
+
+/// Whether a datagram between members carries a packet of a host, by the header of its frame, which is not encrypted.
+fn carries_packet(datagram: &[u8]) -> bool {
+    let frame = match Kind::of(datagram) {
+        Some(Kind::Envelope) => datagram.get(ENVELOPE_BYTES..),
+        Some(_) | None => Some(datagram),
+    };
+    let is_sealed = |frame: &&[u8]| Kind::of(frame) == Some(Kind::Sealed);
+    let header = frame.filter(is_sealed).and_then(Sealed::decode);
+    header.is_some_and(|h| matches!(h.content, Content::Packet { .. }))
 }
 
 /// Creates the members of a scenario; none without an overlay.
 pub(super) fn members(scenario: &Scenario, seed: u64) -> Result<Members, LabError> {
-    let changes = Changes::default();
+    let observations = Observations::default();
     let mut tunnels: Vec<(usize, Box<dyn Tunnel>)> = Vec::new();
-    let Some(overlay) = &scenario.overlay else { return Ok(Members { tunnels, changes }) };
+    let Some(overlay) = &scenario.overlay else { return Ok(Members { tunnels, observations }) };
     let keys: Vec<Identity> =
         (0..overlay.members.len()).map(|place| Identity::from_seed(&bytes(seed, place))).collect();
     let numbers: Vec<Member> = keys.iter().map(|key| key.public().member()).collect();
@@ -64,11 +109,12 @@ pub(super) fn members(scenario: &Scenario, seed: u64) -> Result<Members, LabErro
                     .zip(&overlay.members)
                     .map(|(m, n)| (*m, scenario.nodes[*n].name.clone()))
                     .collect(),
-                changes: changes.clone(),
+                observations: observations.clone(),
+                now: Instant::ZERO,
             }),
         ));
     }
-    Ok(Members { tunnels, changes })
+    Ok(Members { tunnels, observations })
 }
 
 /// Secret bytes of a member: the same for the same seed of a run.
@@ -117,7 +163,9 @@ struct Node {
     name: String,
     endpoints: Vec<(usize, SocketAddr)>,
     names: Vec<(Member, String)>,
-    changes: Changes,
+    observations: Observations,
+    /// Time of the last input.
+    now: Instant,
 }
 
 impl Node {
@@ -140,7 +188,7 @@ impl Node {
             to: decision.to.map(|path| self.route(path)),
             reason: reason.and_then(|r| r.as_str().map(str::to_owned)).unwrap_or_default(),
         };
-        self.changes.0.borrow_mut().push((decision.at, change));
+        self.observations.0.borrow_mut().changes.push((decision.at, change));
     }
 }
 
@@ -158,16 +206,19 @@ impl Tunnel for Node {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
         self.inner.handle_timeout(now);
     }
 
     fn handle_datagram(&mut self, now: Instant, from: usize, datagram: Vec<u8>) {
+        self.now = now;
         if let Some((_, endpoint)) = self.endpoints.iter().find(|(node, _)| *node == from) {
             self.inner.handle_datagram(now, *endpoint, datagram);
         }
     }
 
     fn handle_packet(&mut self, now: Instant, ip: &[u8]) {
+        self.now = now;
         self.inner.handle_packet(now, ip);
     }
 
@@ -175,6 +226,7 @@ impl Tunnel for Node {
         loop {
             match self.inner.poll_action()? {
                 Action::Send { to, datagram } => {
+                    self.observations.add_control(self.now, &datagram);
                     let peer = self.endpoints.iter().find(|(_, endpoint)| *endpoint == to);
                     if let Some((node, _)) = peer {
                         return Some(TunnelAction::Send { to: *node, datagram });

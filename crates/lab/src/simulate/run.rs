@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use link::Tally;
 use results::DelayHistogram;
-use results::lab::{EngineInterval, FlowInterval, FlowTotals, LabRecord, LabRunEnd, LinkTotals, Transfer, Verdict};
+use results::lab::{EngineInterval, FlowInterval, FlowTotals, LabRecord, LabRunEnd, LinkStatistics, Transfer, Verdict};
 use scenario::{Extent, Flow, Scenario, Transport, Wire};
 use sim::{Completion, FlowState, World};
 use units::Bytes;
 
 use super::estimates::Calls;
-use super::overlay::{Changes, Members};
+use super::overlay::{Members, Observations};
 use crate::path_parameters::path_parameters;
 use crate::{LabError, flow, traffic, transfers, truth};
 
@@ -31,8 +31,8 @@ pub(crate) fn run(
     directory: &Path,
     observe: &mut dyn FnMut(&LabRecord),
     interrupted: &dyn Fn() -> usize,
-) -> Result<LabRunEnd, LabError> {
-    let Members { tunnels, changes } = super::overlay::members(scenario, seed)?;
+) -> Result<Simulated, LabError> {
+    let Members { tunnels, observations } = super::overlay::members(scenario, seed)?;
     let world = World::with_members(scenario, seed, tunnels)
         .map_err(|missing| LabError::Unknown(missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let mut simulation = Simulation {
@@ -45,7 +45,7 @@ pub(crate) fn run(
             .map(|f| Recorder::new(f, run, scenario.record.interval, scenario.duration))
             .collect(),
         outcomes: transfers::Outcomes::new(scenario),
-        changes,
+        observations: observations.clone(),
         calls: Calls::new(scenario),
         world,
         link_start: Duration::ZERO,
@@ -54,7 +54,16 @@ pub(crate) fn run(
     let stopped = simulation.follow(interrupted);
     simulation.take_estimates();
     simulation.calls.write(scenario, directory)?;
-    Ok(simulation.conclude(stopped))
+    let zero = simulation.world.zero();
+    let end = simulation.conclude(stopped);
+    Ok(Simulated { end, control_bytes: observations.control_bytes(zero) })
+}
+
+/// A simulated run.
+pub(crate) struct Simulated {
+    pub(crate) end: LabRunEnd,
+    /// Bytes of the overlay's control traffic in each [`super::overlay::CONTROL_INTERVAL`].
+    pub(crate) control_bytes: Vec<u64>,
 }
 
 struct Simulation<'a> {
@@ -64,7 +73,7 @@ struct Simulation<'a> {
     wires: Vec<(Wire, Tally)>,
     flows: Vec<Recorder>,
     outcomes: transfers::Outcomes,
-    changes: Changes,
+    observations: Observations,
     calls: Calls,
     /// Start of the present interval of the links.
     link_start: Duration,
@@ -168,14 +177,15 @@ impl Simulation<'_> {
             totals.push(total);
         }
         totals.extend(self.outcomes.totals());
-        let links: Vec<LinkTotals> = self.wires.iter().map(|(w, t)| truth::link_totals(w, t, 0, None)).collect();
+        let links: Vec<LinkStatistics> =
+            self.wires.iter().map(|(w, t)| truth::link_statistics(w, t, 0, None)).collect();
         let spans = (self.scenario.duration, self.scenario.record.interval);
         let end = LabRunEnd {
             run: self.run,
             verdict: Verdict::Valid,
             interrupted,
             start_utc_s: None,
-            route_changes: self.changes.since(self.world.zero()),
+            route_changes: self.observations.route_changes(self.world.zero()),
             traffic: traffic::traffic(&flows, &totals, &links, spans),
             links,
             flows: totals,

@@ -49,8 +49,9 @@ fn an_interval_is_recorded_once_all_workers_have_reported_it() {
     let [LabRecord::Link(first), LabRecord::Link(second), LabRecord::Engine(engine)] = records.as_slice() else {
         panic!("{records:?}")
     };
-    assert_eq!((first.from.as_str(), first.offered.packets, first.run), ("left", 10, 3));
-    assert_eq!((second.from.as_str(), second.offered.packets), ("right", 20));
+    let [left, right] = [&first.statistics, &second.statistics];
+    assert_eq!((left.from.as_str(), left.offered.packets, first.run), ("left", 10, 3));
+    assert_eq!((right.from.as_str(), right.offered.packets), ("right", 20));
     assert_eq!((engine.start_s, engine.end_s, engine.held_bytes), (0.0, 1.0, 14));
     assert_eq!(engine.worker_cpu, [0.1, 0.2]);
     assert_eq!(engine.lateness.as_ref().unwrap().count, 3);

@@ -53,9 +53,10 @@ pub(super) struct Used {
 impl Usage {
     pub(super) fn add(&mut self, interval: LinkInterval) {
         // A link without a rate limit, or one that is down, has no utilisation.
-        let Some(share) = interval.utilisation else { return };
+        let link = interval.statistics;
+        let Some(share) = link.utilisation else { return };
         let used = Used { start_s: interval.start_s, end_s: interval.end_s, share };
-        self.0.entry((interval.link, interval.from)).or_default().push(used);
+        self.0.entry((link.link, link.from)).or_default().push(used);
     }
 
     pub(super) fn of(&self, link: &str, from: &str) -> &[Used] {

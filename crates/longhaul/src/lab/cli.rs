@@ -23,6 +23,8 @@ pub(crate) struct LabOptions {
 pub(crate) enum LabCommand {
     /// Run the experiment that a file describes: set up its network, run and record it, and remove the network.
     Run(Box<RunOptions>),
+    /// Merge the results of parts of an experiment, such as shards, into the results of the whole.
+    Merge(MergeOptions),
     /// Compare the results of an experiment with those of a reference, metric by metric, within tolerances.
     Compare(CompareOptions),
     /// Run a command at the near end of an emulated path, with `longhaul serve` at the far end.
@@ -99,9 +101,12 @@ pub(crate) struct RunOptions {
     /// Number of runs of each sweep point, each with its own seed [default: that of the file, else 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: Option<u32>,
-    /// Run only these points of the sweep, such as 0,3-5, in the order of --dry-run.
+    /// Run only these points of the sweep, such as 0,3-5, in the order of --list.
     #[arg(long, value_name = "LIST", value_parser = point_list)]
     pub(crate) points: Option<PointList>,
+    /// Run only every N-th of the selected runs, starting with the I-th; `lab merge` joins the results of all shards.
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<lab::Shard>,
     /// Maximum number of attempts at a run until one is valid; all are recorded, and means use the valid ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) attempts: u32,
@@ -111,6 +116,12 @@ pub(crate) struct RunOptions {
     /// Check the file and print the network and the runs, without running them; needs no privilege.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Print the points of the sweep with their numbers, without running them; needs no privilege.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) list: bool,
+    /// Print the list as a JSON document.
+    #[arg(long, requires = "list")]
+    pub(crate) json: bool,
     /// Run on a guest kernel in virtual time: slower than real time, without noise and without privilege; needs
     /// `longhaul lab virtual setup` once.
     #[arg(long = "virtual")]
@@ -125,6 +136,21 @@ pub(crate) struct RunOptions {
     /// Number of threads that forward packets; each link belongs to one of them [default: one per four CPUs].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: longhaul lab merge part-1 part-2 -o whole\n\
+    The directories hold results of one experiment file, engine and version, with the same options except for --points \
+    and --shard.\n\
+    Exit status: 0 all runs are present and valid; 1 a run is missing or not valid; 2 usage error, or no parts of one \
+    experiment.")]
+pub(crate) struct MergeOptions {
+    /// Result directories of `lab run`, or of `lab merge`.
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) parts: Vec<PathBuf>,
+    /// Directory for the merged results, which must not hold those of another experiment.
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

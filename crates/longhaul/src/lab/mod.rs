@@ -3,6 +3,7 @@
 pub(crate) mod cli;
 mod compare;
 mod inspect;
+mod merge;
 mod path;
 mod plan;
 mod run;
@@ -25,6 +26,7 @@ const NEGATIVE_RESULT: u8 = 1;
 pub(crate) fn run(options: LabOptions) -> anyhow::Result<ExitCode> {
     match options.command {
         LabCommand::Run(options) => run::run(&options),
+        LabCommand::Merge(options) => merge::run(&options),
         LabCommand::Compare(options) => compare::run(&options),
         LabCommand::Path(options) => path::run(&options),
         LabCommand::Shell(options) => inspect::shell(&options),

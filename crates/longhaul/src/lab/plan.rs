@@ -1,15 +1,17 @@
-//! `--dry-run`: prints the network and the runs of an experiment.
+//! `--dry-run` and `--list`: print the network, the runs and the points of an experiment.
 
 use std::io::{self, Write};
 
+use lab::{Place, Selection};
+use results::lab::KeyValue;
+use results::points::{POINTS_SCHEMA, SweepPoint, SweepPoints};
 use scenario::{Experiment, Scenario};
 
 pub(crate) fn show(experiment: &Experiment, out: &mut impl Write) -> io::Result<()> {
     let points = experiment.scenarios.len();
     for (number, scenario) in experiment.scenarios.iter().enumerate() {
         if points > 1 {
-            let values: Vec<String> = scenario.point.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-            writeln!(out, "point {} of {points}: {}", number + 1, values.join(", "))?;
+            writeln!(out, "point {number} of 0-{}: {}", points - 1, values_text(&scenario.point))?;
             if number > 0 {
                 continue;
             }
@@ -17,6 +19,45 @@ pub(crate) fn show(experiment: &Experiment, out: &mut impl Write) -> io::Result<
         show_scenario(scenario, out)?;
     }
     Ok(())
+}
+
+/// Prints the points with selected runs, as text or as a JSON document.
+pub(crate) fn list(
+    experiment: &Experiment,
+    selection: &Selection,
+    is_json: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let Some(first) = experiment.scenarios.first() else { return Ok(()) };
+    let places = selection.places(experiment.scenarios.len() as u32, first.repeat);
+    let point = |(point, scenario): (u32, &Scenario)| {
+        let own = places.iter().filter(|place| place.point == point);
+        SweepPoint {
+            point,
+            values: scenario.point.iter().map(|(k, v)| KeyValue { key: k.clone(), value: v.clone() }).collect(),
+            repetitions: own.map(|Place { repetition, .. }| *repetition).collect(),
+            duration_s: scenario.duration.as_secs_f64(),
+        }
+    };
+    let all = (0..).zip(&experiment.scenarios).map(point);
+    let points: Vec<SweepPoint> = all.filter(|p| !p.repetitions.is_empty()).collect();
+    if is_json {
+        let document =
+            SweepPoints { schema: POINTS_SCHEMA.to_owned(), name: first.name.clone(), seed: first.seed, points };
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        return writeln!(out);
+    }
+    for p in points {
+        let runs = p.repetitions.len();
+        let values = values_text(&experiment.scenarios[p.point as usize].point);
+        writeln!(out, "{}  {runs} {}  {values}", p.point, if runs == 1 { "run" } else { "runs" })?;
+    }
+    Ok(())
+}
+
+fn values_text(values: &[(String, String)]) -> String {
+    let all: Vec<String> = values.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    all.join(", ")
 }
 
 fn show_scenario(scenario: &Scenario, out: &mut impl Write) -> io::Result<()> {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use kernel::Shutdown;
+use lab::Selection;
 use report::lab::{LabProgress, LabText};
 use results::lab::{LabEngine, LabRecord, Verdict};
 use scenario::Experiment;
@@ -26,6 +27,11 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let points = options.points.as_ref().map(|list| selected(list, experiment.scenarios.len())).transpose()?;
+    let selection = Selection { points, shard: options.shard };
+    if options.list {
+        plan::list(&experiment, &selection, options.json, &mut standard_output())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let name = experiment.scenarios.first().map_or("experiment", |s| s.name.as_str());
     let directory = options.out.clone().unwrap_or_else(|| lab::default_directory(name));
     if options.is_virtual {
@@ -52,7 +58,7 @@ pub(crate) fn run(options: &RunOptions) -> anyhow::Result<ExitCode> {
         engine: engine(options.is_simulated, virtual_time::is_guest()),
         workers: options.workers.map(usize::from),
         attempts: options.attempts,
-        points,
+        selection,
     };
     let mut sink = Sink::new(&records)?;
     let mut observe = |record: &LabRecord| sink.take(record);
@@ -102,7 +108,7 @@ fn prepare_simulation(experiment: &Experiment, file: &Path) -> anyhow::Result<St
 
 /// Creates the directory and returns the path of the records; fails if the directory holds results of another
 /// experiment.
-fn create_directory(directory: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn create_directory(directory: &Path) -> anyhow::Result<PathBuf> {
     let records = directory.join("records.jsonl");
     if records.exists() {
         bail!("{} holds the results of another experiment; select another directory with --out", directory.display());
@@ -112,7 +118,7 @@ fn create_directory(directory: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Outputs of the records: the file and the terminal.
-struct Sink {
+pub(super) struct Sink {
     file: Named<BufWriter<File>>,
     text: LabText<StandardOutput>,
     progress: Option<LabProgress>,
@@ -120,7 +126,7 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(records: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(records: &Path) -> anyhow::Result<Self> {
         let file = File::create(records).with_context(|| format!("cannot write {}", records.display()))?;
         Ok(Self {
             file: Named::new(records.display().to_string(), BufWriter::new(file)),
@@ -130,7 +136,7 @@ impl Sink {
         })
     }
 
-    fn take(&mut self, record: &LabRecord) {
+    pub(super) fn take(&mut self, record: &LabRecord) {
         let shown = self.write(record).and_then(|()| self.show(record));
         if let Err(e) = shown {
             self.failure.get_or_insert(e);
@@ -162,7 +168,7 @@ impl Sink {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<()> {
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
         if self.progress.is_some() {
             write!(io::stderr(), "{CLEAR_LINE}")?;
         }
@@ -180,7 +186,7 @@ fn terminal_width() -> usize {
     report::terminal_columns().unwrap_or(80)
 }
 
-fn write_page(records: &Path, directory: &Path, title: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn write_page(records: &Path, directory: &Path, title: &str) -> anyhow::Result<PathBuf> {
     let file = File::open(records).with_context(|| format!("cannot read {}", records.display()))?;
     let report = read_lab(BufReader::new(file), &records.display().to_string())?;
     let page = directory.join("report.html");

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use results::lab::{LabRecord, LabRunEnd, LinkTotals, Verdict};
+use results::lab::{LabRecord, LabRunEnd, LinkStatistics, Verdict};
 use tempfile::TempDir;
 use testbed::Namespace;
 
@@ -250,12 +250,12 @@ pub(crate) fn read(json: &std::path::Path) -> Vec<LabRecord> {
 
 impl Ended {
     /// Returns the totals of one direction of a link.
-    pub(crate) fn link(&self, name: &str, from: &str) -> &LinkTotals {
+    pub(crate) fn link(&self, name: &str, from: &str) -> &LinkStatistics {
         self.end.links.iter().find(|l| l.link == name && l.from == from).unwrap()
     }
 
     /// Returns the totals of the forward direction of the path.
-    pub(crate) fn forward(&self) -> &LinkTotals {
+    pub(crate) fn forward(&self) -> &LinkStatistics {
         self.link("path", "near")
     }
 

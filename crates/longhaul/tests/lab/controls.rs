@@ -39,8 +39,9 @@ fn simulated(toml: &str) -> (LabRunEnd, Vec<LabRecord>) {
 fn queued(records: &[LabRecord], from: &str, after_s: f64) -> f64 {
     let own = records.iter().filter_map(|r| match r {
         // The last packet of each block is not full, so the mean packet size converts bytes to packets.
-        LabRecord::Link(l) if l.from == from && l.start_s >= after_s => {
-            Some(l.queue.p50_bytes as f64 * l.delivered.packets as f64 / l.delivered.bytes as f64)
+        LabRecord::Link(l) if l.statistics.from == from && l.start_s >= after_s => {
+            let s = &l.statistics;
+            Some(s.queue.p50_bytes as f64 * s.delivered.packets as f64 / s.delivered.bytes as f64)
         }
         _ => None,
     });

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use results::lab::{FlowTotals, LabRecord, LabRunEnd, LinkTotals, Verdict};
+use results::lab::{FlowTotals, LabRecord, LabRunEnd, LinkStatistics, Verdict};
 use testbed::{undecided, undisturbed};
 
 use crate::common::lab::{read, turn};
@@ -70,7 +70,7 @@ pub(crate) fn flow<'a>(end: &'a LabRunEnd, name: &str) -> &'a FlowTotals {
     end.flows.iter().find(|f| f.flow == name).unwrap()
 }
 
-pub(crate) fn link<'a>(end: &'a LabRunEnd, from: &str) -> &'a LinkTotals {
+pub(crate) fn link<'a>(end: &'a LabRunEnd, from: &str) -> &'a LinkStatistics {
     end.links.iter().find(|l| l.from == from).unwrap()
 }
 

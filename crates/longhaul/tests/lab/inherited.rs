@@ -115,7 +115,9 @@ fn pacing_limits_rate_and_bursts_as_with_the_kernels_own_controls() {
         // Maximum queue length of each link in packets, after the start of the flows.
         let queues = [0, 1, 2, 3].map(|n| {
             let own = records.iter().filter_map(|r| match r {
-                LabRecord::Link(l) if l.from == format!("a{n}") && l.start_s > 0.9 => Some(l.queue.max_bytes),
+                LabRecord::Link(l) if l.statistics.from == format!("a{n}") && l.start_s > 0.9 => {
+                    Some(l.statistics.queue.max_bytes)
+                }
                 _ => None,
             });
             own.max().unwrap() as f64 / 1500.0

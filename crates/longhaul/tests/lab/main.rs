@@ -17,6 +17,7 @@ mod experiments;
 mod faults;
 mod inherited;
 mod inspection;
+mod merge;
 mod path;
 mod recovery;
 mod refusals;

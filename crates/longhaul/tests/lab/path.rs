@@ -73,7 +73,7 @@ fn a_test_to_the_far_end_runs_over_the_path() {
         let delivered: u64 = read(json.as_ref())
             .iter()
             .map(|r| match r {
-                results::lab::LabRecord::Link(l) if l.from == "near" => l.delivered.bytes,
+                results::lab::LabRecord::Link(l) if l.statistics.from == "near" => l.statistics.delivered.bytes,
                 _ => 0,
             })
             .sum();

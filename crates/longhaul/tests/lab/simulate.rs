@@ -11,7 +11,7 @@ use crate::common::{longhaul, text};
 use crate::file;
 
 /// Two points with random loss: every draw shows in the records.
-const SWEEP: &str = r#"
+pub(crate) const SWEEP: &str = r#"
 duration = "5s"
 repeat = 2
 nodes = ["left", "right"]
@@ -34,7 +34,7 @@ key = "flows.bulk.congestion_control"
 values = ["reno", "cubic", "fast", "htcp"]
 "#;
 
-fn simulate(directory: &Path, toml: &str, out: &str, more: &[&str]) -> Output {
+pub(crate) fn simulate(directory: &Path, toml: &str, out: &str, more: &[&str]) -> Output {
     let mut command = longhaul();
     command.current_dir(directory).args(["lab", "run", toml, "--simulate", "--out", out]).args(more);
     command.output().unwrap()
@@ -45,7 +45,7 @@ fn status(output: &Output) -> (Option<i32>, String) {
 }
 
 /// Records as written, without the time of day in the first line.
-fn records(directory: &Path, out: &str) -> Vec<String> {
+pub(crate) fn records(directory: &Path, out: &str) -> Vec<String> {
     let whole = fs::read_to_string(directory.join(out).join("records.jsonl")).unwrap();
     let mut lines: Vec<String> = whole.lines().map(str::to_owned).collect();
     let mut first: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();

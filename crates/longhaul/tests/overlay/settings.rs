@@ -156,7 +156,7 @@ fn a_node_rejects_its_own_entry_with_other_subnets() {
         let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
         let message = text(&plan.stderr);
         assert_eq!(plan.status.code(), Some(if refused { 2 } else { 0 }), "{subnets}: {message}");
-        assert_eq!(message.contains("the line of this member (west) has the subnets"), refused, "{message}");
+        assert_eq!(message.contains("the entry of this member (west) has the subnets"), refused, "{message}");
     }
 }
 
@@ -192,8 +192,8 @@ fn invalid_options_of_init_are_rejected_and_leave_no_files() {
     let long = format!("{}.toml", "a".repeat(100));
     for (config, message) in [
         ("west.key", "west.key is the name of the key file that `init` creates; name the configuration west.toml"),
-        ("of west.toml", "`name` is \"of west\""),
-        (&long, "a name of 1 to 63 bytes"),
+        ("of west.toml", "`name` = \"of west\""),
+        (&long, "a name has 1 to 63 bytes"),
     ] {
         let refused = overlay(directory.path(), &["init", "--config", config, "--address", "10.77.0.1"]);
         assert_eq!(refused.status.code(), Some(2), "{config}");
@@ -339,8 +339,8 @@ fn peer_add_rejects_an_invalid_entry_and_changes_nothing() {
     for (lines, message) in [
         (thief.as_str(), "the settings west.toml: 10.77.0.2/32 belongs to both"),
         (&renamed, "west.toml already lists the peer orient as east"),
-        (&odd, r#"`name` is "a b\nc\u{1b}[31m"; a member has a name of 1 to 63 bytes"#),
-        (&bad_key, "no public key"),
+        (&odd, r#"`name` = "a b\nc\u{1b}[31m" is invalid; a name has 1 to 63 bytes"#),
+        (&bad_key, "not a public key"),
         ("[[member]]\nkey = 7\n", "line"),
         ("[[member]]\nkye = \"x\"\n", "kye"),
         ("nothing", "no `[[member]]`"),
@@ -368,55 +368,61 @@ fn invalid_settings_are_reported_with_a_hint() {
         (good.replace("[\"10.77.0.1\"]", "[\"10.77.0.300\"]"), "line 5"),
         (format!("policy = \"fastest\"\n{good}"), "policy"),
         (format!("capacity = \"fast\"\n{good}"), "`capacity`"),
-        (format!("mtu = 50\n{good}"), "`mtu` is 50; it goes from 576"),
-        (format!("mtu = 99999\n{good}"), "`mtu` is 99999; it goes from 576 to 65000"),
+        (format!("mtu = 50\n{good}"), "`mtu` = 50 is out of range (576-65000)"),
+        (format!("mtu = 99999\n{good}"), "`mtu` = 99999 is out of range (576-65000)"),
         (format!("hold_down = 10\n{good}"), "`hold_down = \"10s\"`"),
-        (format!("relay_rate = 1000000\n{good}"), "`relay_rate` is 1000000; it is a text with a unit"),
-        (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` is `sixteen-bytes-lh`"),
+        (format!("relay_rate = 1000000\n{good}"), "`relay_rate` = 1000000 is not a text with a unit"),
+        (format!("device = \"sixteen-bytes-lh\"\n{good}"), "`device` = `sixteen-bytes-lh` is not a valid device name"),
         (format!("probe_share = 2\n{good}"), "`probe_share`"),
-        (format!("gossip_rate = \"10kb/s\"\n{good}"), "`gossip_rate` is 10.00 kb/s"),
+        (
+            format!("gossip_rate = \"10kb/s\"\n{good}"),
+            "`gossip_rate` = 10.00 kb/s is out of range; the minimum is 64.00 kb/s",
+        ),
         (
             format!("decision_log = \"west.decisions\"\ndecision_log_size = \"10kB\"\n{good}"),
-            "`decision_log_size` is 10.00 kB",
+            "`decision_log_size` = 10.00 kB is out of range",
         ),
         (format!("decision_log_size = \"10MB\"\n{good}"), "`decision_log_size` needs `decision_log`"),
-        (format!("refuse = [\"x\"]\n{good}"), "`refuse`: `x` is no public key"),
-        (format!("refuse = [{own}]\n{good}"), "`refuse` has this member's own key"),
+        (format!("refuse = [\"x\"]\n{good}"), "`refuse`: `x` is not a public key"),
+        (format!("refuse = [{own}]\n{good}"), "`refuse` contains this member's own key"),
         (
             format!("refuse = [{listed}]\n{good}\n[[member]]\nname = \"east\"\nkey = {listed}\n"),
-            "`refuse` has the key of the member east; take its lines out",
+            "`refuse` contains the key of the member east; remove the key",
         ),
-        (format!("switch_margin = -0.1\n{good}"), "`switch_margin` is -0.1"),
-        (format!("switch_margin = nan\n{good}"), "`switch_margin` is NaN"),
-        (format!("switch_margin = 50\n{good}"), "0.5 for half as much more"),
-        (format!("loss_interval = \"0s\"\n{good}"), "`loss_interval` must be more than 0"),
-        (format!("policy = \"safire-2008\"\nloss_probes = 7\n{good}"), "`loss_probes` is 7; it is 25 or more"),
+        (format!("switch_margin = -0.1\n{good}"), "`switch_margin` = -0.1 is out of range (0-10)"),
+        (format!("switch_margin = nan\n{good}"), "`switch_margin` = NaN is out of range"),
+        (format!("switch_margin = 50\n{good}"), "0.5 for 50 %"),
+        (format!("loss_interval = \"0s\"\n{good}"), "`loss_interval` = 0s is out of range; it must be greater than 0"),
+        (
+            format!("policy = \"safire-2008\"\nloss_probes = 7\n{good}"),
+            "`loss_probes` = 7 is out of range; the minimum is 25",
+        ),
         (format!("loss_probes = 100\n{good}"), "`loss_probes` needs `loss_interval`"),
-        (format!("loss_interval = \"1s\"\nloss_probes = 101\n{good}"), "10 ms apart or more"),
+        (format!("loss_interval = \"1s\"\nloss_probes = 101\n{good}"), "the minimum spacing is 10 ms"),
         (format!("max_paths = 15\n{good}"), "`max_paths` = 15 is out of range (1-14)"),
         (format!("max_paths = 2\nsingle_path = true\n{good}"), "`single_path` and `max_paths` contradict"),
-        (format!("beta = -0.1\n{good}"), "`beta` is -0.1; it is 0 or more"),
-        (format!("model = \"rate-aware\"\nalpha = inf\n{good}"), "`alpha` is inf"),
+        (format!("beta = -0.1\n{good}"), "`beta` = -0.1 is out of range"),
+        (format!("model = \"rate-aware\"\nalpha = inf\n{good}"), "`alpha` = inf is out of range"),
         (format!("model = \"formula\"\n{good}"), "rate-aware"),
         (format!("model = \"pftk\"\ncongestion_control = \"reno\"\n{good}"), "`model` and `congestion_control`"),
         (format!("colour = \"blue\"\n{good}"), "colour"),
-        (format!("relay_rate = \"0\"\n{good}"), "`relay = false` passes nothing on"),
-        (format!("capacity = \"100b/s\"\n{good}"), "`capacity` is 100 b/s"),
+        (format!("relay_rate = \"0\"\n{good}"), "`relay = false` disables relaying"),
+        (format!("capacity = \"100b/s\"\n{good}"), "`capacity` = 100 b/s is out of range"),
         (
             good.replace("10.77.0.1\"", "10.77.0.1\", \"fd00::1\"") + "mtu = 1000\n",
-            "`mtu` is 1000; with addresses of IPv6 it is 1280",
+            "`mtu` = 1000 is out of range; the minimum with IPv6 addresses is 1280",
         ),
         (format!("event_log = \"west.key\"\n{good}"), "`event_log` is also `key`"),
         (format!("event_log = \"././west.key\"\n{good}"), "`event_log` is also `key`"),
         (format!("event_log = \"west.start\"\n{good}"), "`event_log` is also the file with the number"),
-        (good.replace("10.77.0.1", "127.0.0.1"), "`addresses` has 127.0.0.1"),
-        (good.replace("10.77.0.1", "0.0.0.0"), "`addresses` has 0.0.0.0"),
+        (good.replace("10.77.0.1", "127.0.0.1"), "`addresses` contains 127.0.0.1"),
+        (good.replace("10.77.0.1", "0.0.0.0"), "`addresses` contains 0.0.0.0"),
         (format!("device = \"lh%d\"\n{good}"), "`:` and `%`"),
-        (format!("relay_rate = \"20kb/s\"\n{good}"), "64.00 kb/s at least"),
-        (format!("decision_log = \"west.toml\"\n{good}"), "`decision_log` is also the file of the settings"),
+        (format!("relay_rate = \"20kb/s\"\n{good}"), "the minimum is 64.00 kb/s"),
+        (format!("decision_log = \"west.toml\"\n{good}"), "`decision_log` is also the settings file"),
         (
             format!("{good}[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\nendpoint = \"192.0.2.3:0\"\n"),
-            "no port behind the colon",
+            "no valid port after the colon",
         ),
         (good.replace("west.key", "none.key"), "none.key"),
         (
@@ -427,7 +433,7 @@ fn invalid_settings_are_reported_with_a_hint() {
             format!(
                 "{good}[[member]]\nname = \"east\"\nkey = \"{EAST_KEY}\"\n[[member]]\nname = \"east\"\nkey = \"{NORTH_KEY}\"\n"
             ),
-            "two members are called east",
+            "two members have the name east",
         ),
     ] {
         std::fs::write(&file, &bad).unwrap();
@@ -438,7 +444,7 @@ fn invalid_settings_are_reported_with_a_hint() {
     std::fs::write(&file, &good).unwrap();
     std::fs::set_permissions(directory.path().join("west.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let refused = overlay(directory.path(), &["up", "--config", "west.toml"]);
-    assert!(text(&refused.stderr).contains("may be read by others"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("is accessible to other users"), "{}", text(&refused.stderr));
 }
 
 #[test]
@@ -518,7 +524,11 @@ fn suspicious_settings_cause_warnings_in_a_dry_run() {
     assert_eq!(join(directory.path(), "west", &(list + &waited_for)).status.code(), Some(0));
     let plan = overlay(directory.path(), &["up", "--dry-run", "--config", "west.toml"]);
     assert_eq!(plan.status.code(), Some(0));
-    assert!(text(&plan.stderr).contains("`congestion_control` is cubci, which neither"), "{}", text(&plan.stderr));
+    assert!(
+        text(&plan.stderr).contains("`congestion_control` = cubci is unknown to this kernel"),
+        "{}",
+        text(&plan.stderr)
+    );
     let message = "longhaul: the endpoint of east, 192.0.2.1:5460, is in its own network 192.0.2.0/24";
     assert!(text(&plan.stderr).contains(message), "{}", text(&plan.stderr));
     let message = "north connects to this member; has no `subnets`, so no traffic is sent to it\n";
@@ -552,7 +562,11 @@ fn a_query_without_a_running_node_reports_it() {
         let arguments = [question, &["--config", "west.toml"]].concat();
         let queried = overlay(directory.path(), &arguments);
         assert_eq!(queried.status.code(), Some(2), "{question:?}");
-        assert!(text(&queried.stderr).contains("no member runs with these settings"), "{}", text(&queried.stderr));
+        assert!(
+            text(&queried.stderr).contains("no member is running with these settings"),
+            "{}",
+            text(&queried.stderr)
+        );
     }
 }
 

@@ -174,6 +174,11 @@ impl CapacityProber {
         f64::from(self.packets())
     }
 
+    /// Whether trains have measured the capacity to the peer.
+    pub(super) fn is_known(&self) -> bool {
+        self.to.capacity().is_some()
+    }
+
     /// The capacity to the peer, or its lower bound.
     pub(super) fn at_least(&self) -> Option<Rate> {
         self.to.capacity().max(self.floor)

@@ -24,6 +24,22 @@ pub(super) use reports::{REPORT_INTERVAL, on_report, send_reports};
 
 /// A link is down after this time and a round trip without a packet.
 pub(super) const SILENCE: Duration = Duration::from_millis(500);
+/// How closely a link is watched.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Time without a packet, beside a round trip, after which the link is down.
+    silence: Duration,
+    /// Time without a packet, beside a round trip, after which a direction is probed, and the interval of these probes.
+    quiet: Duration,
+    quiet_interval: Duration,
+}
+
+/// While packets go over the overlay.
+const BUSY: Pace = Pace { silence: SILENCE, quiet: UNREPORTED_AFTER, quiet_interval: PROBE_INTERVAL };
+/// While it is idle and a link is probed twice a second: one more second passes before the loss of two probes in a row
+/// is noticed, and twenty probes before the link is down.
+const IDLE: Pace =
+    Pace { silence: Duration::from_secs(5), quiet: Duration::from_secs(1), quiet_interval: Duration::from_millis(200) };
 /// A handshake starts when a peer that was sent frames has been silent for so long: four times the silence that takes a
 /// link down, as probes are sent all the time and a handshake costs little.
 pub(super) const HANDSHAKE_AFTER: Duration = Duration::from_secs(2);
@@ -49,6 +65,8 @@ pub(super) struct Link {
     /// Queueing delay from the peer, by any path, at the last report of this member.
     queued_from: Duration,
     up: bool,
+    /// The overlay is idle.
+    is_idle: bool,
     /// Time at which the link went down: an earlier arrival does not bring it up, however late it is reported.
     down_at: Option<Instant>,
     pub(super) probes: ProbeSchedule,
@@ -93,6 +111,15 @@ impl Link {
         self.up
     }
 
+    fn pace(&self) -> Pace {
+        if self.is_idle { IDLE } else { BUSY }
+    }
+
+    /// Watches the link closely or, while the overlay is idle, at low cost.
+    pub(super) fn set_idle(&mut self, is_idle: bool) {
+        self.is_idle = is_idle;
+    }
+
     /// The peer has left: earlier arrivals do not keep the link up. Says whether it was up.
     pub(super) fn leave(&mut self, now: Instant) -> bool {
         self.down_at = Some(now);
@@ -107,7 +134,7 @@ impl Link {
     /// [`Self::tx_loss`], and no less than in any half second of the last two to four seconds: an overflow of the own
     /// queue is short, and the end of a path reports it a round trip later.
     pub(super) fn worst_tx_loss(&self) -> f64 {
-        self.worst_tx_loss.of_both(f64::max).unwrap_or_default().max(self.tx_loss())
+        self.worst_tx_loss.extremum(f64::max).unwrap_or_default().max(self.tx_loss())
     }
 
     /// Loss from the peer.
@@ -117,7 +144,7 @@ impl Link {
 
     /// Round trip of the idle link.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        self.rtt.least()
+        self.rtt.min()
     }
 
     /// Throughput of direct frames to the peer.
@@ -195,7 +222,7 @@ impl Link {
 
     /// Silence after which a direction or a session is down.
     fn timeout(&self) -> Duration {
-        SILENCE + self.rtt.least().unwrap_or(SILENCE)
+        self.pace().silence + self.rtt.min().unwrap_or(SILENCE)
     }
 
     /// Starts the loss counters of a space again: losses of frames sent until now do not count (`starts`), or count
@@ -265,7 +292,7 @@ impl Link {
     }
 
     fn is_quiet(&self, now: Instant, direction: &Direction) -> bool {
-        let quiet_after = UNREPORTED_AFTER + self.rtt.least().unwrap_or(UNREPORTED_AFTER);
+        let quiet_after = self.pace().quiet + self.rtt.min().unwrap_or(UNREPORTED_AFTER);
         direction.alive.is_none_or(|at| now.saturating_since(at) > quiet_after)
     }
 
@@ -273,7 +300,7 @@ impl Link {
     /// receives. The more probes and reports are lost, the more probes it takes until silence means something.
     pub(super) fn needs_quiet_probe(&mut self, now: Instant) -> bool {
         let arriving = (1.0 - self.tx_loss()) * (1.0 - self.rx_loss().share);
-        let interval = PROBE_INTERVAL.mul_f64(arriving.clamp(0.0, 1.0));
+        let interval = self.pace().quiet_interval.mul_f64(arriving.clamp(0.0, 1.0));
         let is_due = self.up
             && (self.is_quiet(now, &self.incoming) || self.is_quiet(now, &self.outgoing))
             && self.quiet_probe.is_none_or(|at| now.saturating_since(at) >= interval);
@@ -298,7 +325,7 @@ impl Link {
     /// Metrics of a direction for the route control; `None`: the round trip is unknown.
     pub(super) fn metrics(&self, now: Instant, direction: &Direction, capacity: Option<Rate>) -> Option<Metrics> {
         let longer_by = self.longer_by.filter(|(until, _)| now < *until).map_or(Duration::ZERO, |(_, by)| by);
-        let rtt = self.rtt.least()?.saturating_add(longer_by);
+        let rtt = self.rtt.min()?.saturating_add(longer_by);
         let loss = direction.loss.estimate();
         Some(Metrics {
             capacity,

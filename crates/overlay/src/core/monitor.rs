@@ -18,9 +18,11 @@ use crate::decapsulate::TrainPacket;
 use crate::encapsulate::outer;
 use crate::sensor::LossSensor;
 
-/// Probes per second while the overlay is idle: each link is known by what was counted in 20 s, and a worse one is
-/// uncertain within a second.
-const IDLE_RATE_MAX: f64 = 40.0;
+/// Probes per second and link while the overlay is idle: enough to know that a link is up. Its losses are measured once
+/// there is traffic.
+const IDLE_RATE: f64 = 2.0;
+/// Age of the last arrival on a link that is up, while the overlay is idle: a quiet second, and two probes.
+const IDLE_AGE_MAX: Duration = Duration::from_millis(1500);
 /// Links that may have the maximum rate at once; with more, each has less.
 const FULL_RATE_LINKS: f64 = 4.0;
 /// Capacity of a link before it is measured, for the budget.
@@ -39,11 +41,12 @@ pub(super) struct Monitor {
     alerted: Option<Instant>,
     /// Until when silence does not count, after a stall of this member.
     grace_until: Option<Instant>,
+    was_idle: bool,
 }
 
 impl Monitor {
     pub(super) fn new(now: Instant) -> Self {
-        Self { activity: Activity::new(now), alerted: None, grace_until: None }
+        Self { activity: Activity::new(now), alerted: None, grace_until: None, was_idle: false }
     }
 
     /// This member was stalled for `span`: packets that arrived meanwhile are unread, and its reports were not sent.
@@ -51,6 +54,19 @@ impl Monitor {
     pub(super) fn on_stall(&mut self, now: Instant, net: &mut Network, span: Duration) {
         self.grace_until = Some(now + SILENCE);
         net.peers.values_mut().for_each(|p| p.link.extend(now, span));
+    }
+
+    /// Watches all links at low cost while the overlay is idle, and closely from its end on: what was heard at low cost
+    /// is not old then. Says whether the overlay has just become busy.
+    pub(super) fn update_pace(&mut self, now: Instant, net: &mut Network) -> bool {
+        let is_idle = self.activity.is_idle(now);
+        let was_idle = std::mem::replace(&mut self.was_idle, is_idle);
+        net.peers.values_mut().for_each(|p| p.link.set_idle(is_idle));
+        let is_woken = was_idle && !is_idle;
+        if is_woken {
+            self.on_stall(now, net, IDLE_AGE_MAX);
+        }
+        is_woken
     }
 
     /// Whether silence does not count.
@@ -95,16 +111,19 @@ impl Monitor {
 
     /// Sends the probes that are due and not made up for by traffic.
     pub(super) fn send_probes(&mut self, now: Instant, net: &mut Network) {
+        let is_idle = self.activity.is_idle(now);
         let is_alert = self.alerted.is_some_and(|at| now.saturating_since(at) < ALERT);
         for member in net.direct_members() {
-            let affordable = self.affordable_probes(now, net, member);
+            let affordable = Self::affordable_probes(net, member);
             let has_sensor = net.settings.sensor.is_some();
             let Some(peer) = net.peers.get_mut(&member) else { continue };
             if peer.link.probes.next.is_some_and(|at| now < at) {
                 continue;
             }
             // It takes few probes to know whether a link is up, and a sensor has probes of its own for losses.
-            let rate = if peer.link.is_up() && !has_sensor {
+            let rate = if is_idle {
+                IDLE_RATE
+            } else if peer.link.is_up() && !has_sensor {
                 peer.link.probe_rate(now, affordable, is_alert).max(PROBE_RATE_MIN)
             } else {
                 PROBE_RATE_MIN
@@ -121,13 +140,12 @@ impl Monitor {
     }
 
     /// Probes per second that the budget of a link affords.
-    fn affordable_probes(&self, now: Instant, net: &Network, member: Member) -> Affordable {
+    fn affordable_probes(net: &Network, member: Member) -> Affordable {
         let links = net.peers.values().filter(|p| p.session().is_some()).count() as f64;
         let endpoint = net.peers.get(&member).and_then(|p| p.endpoint.current);
         let bytes = (PROBE_BYTES + endpoint.map_or(0, outer)) as f64;
         let affordable = probe_budget(net, member) * (1.0 - BUDGET_SHARE) / 8.0 / bytes;
-        let max = if self.activity.is_idle(now) { IDLE_RATE_MAX } else { PROBE_RATE_MAX };
-        Affordable { rate: affordable.min(max) * (FULL_RATE_LINKS / links.max(1.0)).min(1.0), bytes }
+        Affordable { rate: affordable.min(PROBE_RATE_MAX) * (FULL_RATE_LINKS / links.max(1.0)).min(1.0), bytes }
     }
 }
 
@@ -201,15 +219,20 @@ pub(super) fn probe_budget(net: &Network, member: Member) -> f64 {
     net.settings.probe_share * capacity.unwrap_or(ASSUMED_CAPACITY).as_bps() as f64
 }
 
-/// Sends the packet trains that are due, and ends incoming trains whose rest will not come. `packet_max`: largest inner
-/// packet to a member, bytes.
-pub(super) fn poll_capacity_probes(now: Instant, net: &mut Network, packet_max: impl Fn(&Network, Member) -> usize) {
+/// Sends the packet trains that are due, and ends incoming trains whose rest will not come. While the overlay is idle,
+/// links of known capacity get none. `packet_max`: largest inner packet to a member, bytes.
+pub(super) fn poll_capacity_probes(
+    now: Instant,
+    net: &mut Network,
+    is_idle: bool,
+    packet_max: impl Fn(&Network, Member) -> usize,
+) {
     for member in net.members() {
         let Some(peer) = net.peers.get_mut(&member) else { continue };
         let (is_up, rtt) = (peer.link.is_up(), peer.link.rtt());
         if peer.capacity.poll_incoming(now, rtt) {
             end_train(now, net, member);
-        } else if peer.capacity.poll_train(now, is_up, rtt) {
+        } else if peer.capacity.poll_train(now, is_up, rtt) && !(is_idle && peer.capacity.is_known()) {
             send_train(now, net, member, packet_max(net, member));
         }
     }

@@ -284,7 +284,7 @@ impl PathMonitor {
     pub(super) fn poll_alternate_probes(&mut self, now: Instant, queued: Duration) -> Vec<Path> {
         let in_use = &self.in_use;
         let is_due = |path: &mut MonitoredPath| {
-            let overdue_after = UNREPORTED_AFTER + path.rtt.least().unwrap_or(UNREPORTED_AFTER);
+            let overdue_after = UNREPORTED_AFTER + path.rtt.min().unwrap_or(UNREPORTED_AFTER);
             let is_overdue = in_use.contains(&path.space) && path.unreported_for(now) > overdue_after;
             (is_overdue && path.alternate.is_due(now, queued)).then_some(path.path)
         };
@@ -301,7 +301,7 @@ impl PathMonitor {
     pub(super) fn round_trips(&self, now: Instant) -> impl Iterator<Item = PathRoundTrip> + '_ {
         let known = move |path: &MonitoredPath| {
             let age = now.saturating_since(path.reported?);
-            let rtt = path.rtt.least().filter(|_| age < ROUND_TRIP_LIFETIME)?;
+            let rtt = path.rtt.min().filter(|_| age < ROUND_TRIP_LIFETIME)?;
             Some(PathRoundTrip { path: path.path, rtt, is_current: age < SILENCE })
         };
         self.paths.iter().filter_map(known)
@@ -317,7 +317,7 @@ impl PathMonitor {
     /// End-to-end observations of all paths with enough frames.
     pub(super) fn observations(&self, now: Instant) -> Vec<(Path, Observation)> {
         let of = |path: &MonitoredPath| {
-            let timeout = SILENCE + path.rtt.least().unwrap_or(SILENCE) * 2;
+            let timeout = SILENCE + path.rtt.min().unwrap_or(SILENCE) * 2;
             let is_silent = |(at, before): &(Instant, u64)| {
                 now.saturating_since(*at) > timeout && path.sent.saturating_sub(*before) >= SILENT_FRAMES_MIN
             };

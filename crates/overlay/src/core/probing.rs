@@ -15,7 +15,7 @@ pub(super) const PROBE_RATE_MAX: f64 = 800.0;
 /// Factor of the probe rate of an uncertain link, out of savings; less than a tenth of the link.
 const BOOST: f64 = 8.0;
 /// Maximum savings, in seconds of the budget: four seconds of boost. A link starts with half of them.
-const SAVINGS: Limit = Limit { per_second: 1.0, most: 30.0 };
+const SAVINGS: Limit = Limit { per_second: 1.0, burst: 30.0 };
 /// Share of the budget that is spent while savings are below [`FULL_SHARE`] of their maximum.
 const SAVING_SHARE: f64 = 0.6;
 const FULL_SHARE: f64 = 0.9;
@@ -88,13 +88,13 @@ impl ProbeSchedule {
         let affordable = affordable.rate;
         let half = || {
             let mut half = Bucket::new(now);
-            half.put(SAVINGS.most / 2.0);
+            half.put(SAVINGS.burst / 2.0);
             half
         };
         let saved = self.ahead.get_or_insert_with(half).room(now, SAVINGS);
         if is_uncertain && saved >= each {
             (BOOST * affordable).min(PROBE_RATE_MAX).max(affordable)
-        } else if !is_uncertain && saved < FULL_SHARE * SAVINGS.most {
+        } else if !is_uncertain && saved < FULL_SHARE * SAVINGS.burst {
             SAVING_SHARE * affordable
         } else {
             affordable

@@ -67,7 +67,7 @@ impl SessionManager {
 
     /// Addresses of known peers: they get cookies even during a flood.
     pub(super) fn set_known(&mut self, addresses: impl Iterator<Item = SocketAddr>) {
-        self.limiter.set_known(addresses);
+        self.limiter.set_member_endpoints(addresses);
     }
 
     /// Drops expired sessions. Gives the peers with which another session is in use now.
@@ -186,7 +186,7 @@ impl SessionManager {
         let Some(key) = net.settings.members.one(member).map(|m| m.key) else { return };
         let time = self.handshake_time(now);
         let keys = handshake_keys(&net.settings, self.secrets.fork());
-        let initiated = handshake::call(keys, &key, local, time, self.cipher);
+        let initiated = handshake::initiate(keys, &key, local, time, self.cipher);
         let (Some((state, initiation)), Some(peer)) = (initiated, net.peers.get_mut(&member)) else { return };
         let mut datagram = initiation.encode();
         peer.mac.write(&mut datagram, peer.handshakes.cookie(now).as_ref());
@@ -242,7 +242,7 @@ impl SessionManager {
                 }
             }
         }
-        let received = handshake::hear(handshake_keys(&net.settings, self.secrets.fork()), &initiation)?;
+        let received = handshake::consume_initiation(handshake_keys(&net.settings, self.secrets.fork()), &initiation)?;
         let known = net.peers.iter().find(|(_, p)| p.exchange == received.exchange);
         let Some(member) = known.map(|(m, _)| *m) else { return Some(received) };
         let is_allowed = match source {
@@ -265,8 +265,8 @@ impl SessionManager {
         member: Member,
         received: ReceivedInitiation,
     ) {
-        let (local, initiated) = (session_number(net), received.called);
-        let Some((response, remote, keys)) = received.answer(local, self.cipher) else { return };
+        let (local, initiated) = (session_number(net), received.initiated_at);
+        let Some((response, remote, keys)) = received.respond(local, self.cipher) else { return };
         if add_session(now, net, member, (local, remote), Some(initiated), &keys).is_none() {
             return;
         }
@@ -285,7 +285,7 @@ impl SessionManager {
         received: ReceivedInitiation,
     ) -> Option<(u32, u32, Keys, Vec<u8>)> {
         let local = session_number(net);
-        let (response, remote, keys) = received.answer(local, self.cipher)?;
+        let (response, remote, keys) = received.respond(local, self.cipher)?;
         Some((local, remote, keys, response.encode().to_vec()))
     }
 
@@ -293,7 +293,7 @@ impl SessionManager {
         let Some(response) = Response::decode(datagram) else { return };
         let sent = net.peers.iter_mut().find_map(|(m, p)| Some((*m, p.handshakes.pending(response.receiver)?)));
         let Some((member, sent)) = sent else { return };
-        let Some((remote, keys)) = sent.state.answered(&response) else {
+        let Some((remote, keys)) = sent.state.consume_response(&response) else {
             if let Some(peer) = net.peers.get_mut(&member) {
                 peer.handshakes.on_undecryptable(now);
             }
@@ -324,8 +324,8 @@ impl SessionManager {
     }
 }
 
-fn handshake_keys(settings: &Settings, secrets: Secrets) -> handshake::Own<'_> {
-    handshake::Own { identity: &settings.identity, secret: &settings.secret, secrets }
+fn handshake_keys(settings: &Settings, secrets: Secrets) -> handshake::LocalKeys<'_> {
+    handshake::LocalKeys { identity: &settings.identity, secret: &settings.secret, secrets }
 }
 
 /// A number that no session or pending initiation has.

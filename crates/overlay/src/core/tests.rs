@@ -103,7 +103,8 @@ struct World {
     now: Instant,
     /// How much later than they asked for members are called.
     late: Duration,
-    /// For how long a member's machine stands still in the middle of each third train by a wire, and how many trains it has sent there.
+    /// For how long a member's machine stands still in the middle of each third train by a wire, and how many trains it
+    /// has sent there.
     stands_still: Option<(usize, Duration)>,
     trains: BTreeMap<SocketAddr, u64>,
     /// Members say nothing of links to others, so that what is sent is of probes, reports and packets only.
@@ -137,7 +138,7 @@ pub(crate) fn core(settings: Arc<Settings>, seed: u64, now: Instant, utc_s: u64)
     Core::new(settings, Arc::default(), start, now).unwrap()
 }
 
-/// An initiation of a member to the owner of a key, as [`handshake::call`] makes it.
+/// An initiation of a member to the owner of a key, as [`handshake::initiate`] makes it.
 fn begin_handshake(
     index: usize,
     key: &PublicKey,
@@ -148,7 +149,13 @@ fn begin_handshake(
     let mut seed = [index as u8; 32];
     seed[..8].copy_from_slice(&(called + u64::from(local)).to_le_bytes());
     let (identity, secrets) = (&identity(index), Secrets::new(seed));
-    crate::handshake::call(crate::handshake::Own { identity, secret: &[7; 32], secrets }, key, local, called, cipher)
+    crate::handshake::initiate(
+        crate::handshake::LocalKeys { identity, secret: &[7; 32], secrets },
+        key,
+        local,
+        called,
+        cipher,
+    )
 }
 
 pub(crate) fn number(index: usize) -> Member {
@@ -346,8 +353,9 @@ impl World {
         let mut left = self.now;
         if let Some(rate) = wire.rate {
             let busy = self.busy.entry((from, to)).or_insert(left);
-            // A place is free for a part of each packet's time, and who finds it is chance: frames of a simulation that come in step would find none, or all (Floyd
-            // and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+            // A place is free for a part of each packet's time, and who finds it is chance: frames of a simulation that
+            // come in step would find none, or all (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched
+            // Gateways", 1992).
             let (waits, place) = (busy.saturating_since(left), Duration::from_nanos(PLACE * 8_000_000_000 / rate));
             let is_last = waits <= wire.queue && waits + place > wire.queue;
             let is_found = !is_last || waits + place.mul_f64(self.prng.unit()) <= wire.queue;
@@ -600,14 +608,16 @@ fn a_relay_that_drops_everything_is_not_forgiven_when_keys_change() {
         lost.push(sent - arrived.min(sent));
         world.seen.clear();
     }
-    // Keys live for 120 s, and 60 s more beside the next ones. It is tried again after 8 s, and twice as long each time.
+    // Keys live for 120 s, and 60 s more beside the next ones. It is tried again after 8 s, and twice as long each
+    // time.
     assert!(lost[0] < 3 * 200 && lost[1..].iter().all(|l| *l < 200), "{lost:?}");
     assert!(lost.iter().sum::<usize>() < 6 * 200, "{lost:?}");
 }
 
 #[test]
 fn changes_of_loss_are_followed_within_two_seconds_in_the_median() {
-    // Longer than what counts as flapping (30 s), as the paper's 60 s are. The paper's Domestic: two relays, no straight way, 0.15 and 0.05 of loss that change sides.
+    // Longer than what counts as flapping (30 s), as the paper's 60 s are. The paper's Domestic: two relays, no
+    // straight way, 0.15 and 0.05 of loss that change sides.
     let mut world = World::new(4);
     world.set(0, 3, None);
     let sides = |world: &mut World, north: f64, south: f64| {
@@ -694,7 +704,8 @@ fn keys_are_renewed_over_a_relay_without_a_lost_packet() {
     world.run(Duration::from_millis(100));
     let came = [0, 1].map(|i| delivered(&world)[i] - begin[i]);
     assert_eq!((sent, came), ([52_000; 2], [52_000; 2]));
-    // After 120 s, and again. Who answers begins to use the new keys on its own, so that nobody has more of them than that.
+    // After 120 s, and again. Who answers begins to use the new keys on its own, so that nobody has more of them than
+    // that.
     assert_eq!(known.map(|k| k.len()), [3; 3]);
     for (a, b) in pairs {
         assert!(world.now.saturating_since(session(&world, a, b).born) < 140 * SECOND, "{a} {b}");

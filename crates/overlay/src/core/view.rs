@@ -79,7 +79,7 @@ pub(super) fn link(core: &Core, member: Member, now: Instant) -> Option<LinkView
         up: is_up,
         endpoint: peer.endpoint.current.map(|e| e.to_string()),
         cipher: peer.session().map(|s| s.cipher()),
-        rtt_us: link.rtt.least().filter(|_| is_up).map(us),
+        rtt_us: link.rtt.min().filter(|_| is_up).map(us),
         rtt_latest_us: link.rtt.latest().filter(|_| is_up).map(us),
         queueing_delay_us: is_up.then(|| us(link.queued_to)),
         tx_loss: loss(&link.outgoing),
@@ -111,7 +111,7 @@ pub(super) fn path(core: &Core, now: Instant, path: &Path) -> PathView {
         PathView {
             throughput_bps: throughput.rate(now).as_bps(),
             loss: (loss.frames > 0.0).then_some(loss.share),
-            rtt_us: rtt.least().map(us),
+            rtt_us: rtt.min().map(us),
         }
     };
     if path.relays().is_empty() {

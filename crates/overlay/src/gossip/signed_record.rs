@@ -1,4 +1,4 @@
-//! What a member says, signed, and what it says of a link as the rest of the overlay knows it.
+//! Signatures of gossip records, and the conversion of link advertisements from and to their wire form.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use wire::overlay::gossip::{self, SIGNATURE_BYTES, SIGNED_CONTEXT, SignedRecord}
 use crate::core::LinkAdvertisement;
 use crate::identity::{Identity, PublicKey};
 
-/// The word with its speaker's signature in front.
-pub(super) fn sign(said: &SignedRecord, origin: &Identity) -> Vec<u8> {
-    let body = said.encode();
-    let signature = origin.sign(&[SIGNED_CONTEXT, &body].concat());
+/// Encodes a record with the signature of its originator in front.
+pub(super) fn sign(record: &SignedRecord, originator: &Identity) -> Vec<u8> {
+    let body = record.encode();
+    let signature = originator.sign(&[SIGNED_CONTEXT, &body].concat());
     [&signature[..], &body].concat()
 }
 
-/// Whether the owner of the key said these bytes.
-pub(super) fn is_signed(bytes: &[u8], by: &PublicKey) -> bool {
+/// Whether an encoded record has a valid signature of the key's owner.
+pub(super) fn is_signed(bytes: &[u8], key: &PublicKey) -> bool {
     let Some((signature, body)) = bytes.split_first_chunk::<SIGNATURE_BYTES>() else { return false };
-    by.verifies(&[SIGNED_CONTEXT, body].concat(), signature)
+    key.verifies(&[SIGNED_CONTEXT, body].concat(), signature)
 }
 
 impl From<LinkAdvertisement> for gossip::LinkAdvertisement {
@@ -35,8 +35,8 @@ impl From<LinkAdvertisement> for gossip::LinkAdvertisement {
     }
 }
 
-/// A claim that was said so long ago.
-pub(super) fn aged(advertisement: gossip::LinkAdvertisement, age: Duration) -> LinkAdvertisement {
+/// Converts an advertisement from its wire form. `age`: time since its originator made it.
+pub(super) fn with_age(advertisement: gossip::LinkAdvertisement, age: Duration) -> LinkAdvertisement {
     LinkAdvertisement {
         rtt_us: advertisement.rtt_us.into(),
         loss: advertisement.loss.into(),

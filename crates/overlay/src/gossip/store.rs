@@ -1,182 +1,193 @@
-//! What has been heard of whom, to be passed on.
+//! Records of all originators, for forwarding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use route::Member;
 use units::Instant;
-use wire::overlay::gossip::{Known, RecordBody, RecordKey, SignedRecord};
+use wire::overlay::gossip::{DigestEntry, RecordBody, RecordKey, SignedRecord};
 
 use super::REFRESH;
 use crate::estimators::WindowedExtremum;
 
-/// What was not said, or said to hold, for so long is not passed on: who speaks says so each [`REFRESH`], so that its speaker is gone.
-pub(super) const FORGET: Duration = Duration::from_secs(10);
-/// The quickest word of one or two such spans is what others are held against: clocks differ by less than 0.0005, 30 ms in them, and one that has
-/// stood still, as that of a host that slept does, is behind for ever.
-const QUICKEST_OF: Duration = Duration::from_secs(30);
+/// Time without a refresh after which a record is not forwarded: five intervals of [`REFRESH`], after which the
+/// originator is regarded as gone.
+pub(super) const EXPIRY: Duration = Duration::from_secs(10);
+/// Span of the minimum delay, against which the age of a record is measured; one or two spans count. Clocks differ by
+/// less than 0.0005, which is 30 ms over two spans. The span is bounded because a clock that stood still, as in a
+/// suspended host, stays behind forever.
+const DELAY_MIN_SPAN: Duration = Duration::from_secs(30);
 
-/// What members said, the last word of each about each subject.
+/// The latest record of each originator about each object.
 #[derive(Default)]
 pub(super) struct RecordStore(BTreeMap<Member, OriginRecords>);
+
+/// A peer's digest, and the limits of the reply.
+pub(super) struct MissingQuery<'a> {
+    /// Peer that sent the digest.
+    pub(super) peer: Member,
+    /// Its digest.
+    pub(super) digest: &'a [DigestEntry],
+    /// Random number that selects the first entry, so that no record waits forever behind others.
+    pub(super) rotation: usize,
+    /// Maximum bytes of records in the reply.
+    pub(super) bytes_max: usize,
+}
 
 struct OriginRecords {
     start: u64,
     records: BTreeMap<RecordKey, StoredRecord>,
-    /// When it last said something new.
-    heard: Instant,
-    /// By how much our clock was ahead of the speaker's at its quickest words of late, ms.
-    quickest: WindowedExtremum<f64>,
+    /// Arrival of the originator's latest record.
+    last_received: Instant,
+    /// Minimum of the local clock minus the originator's clock at the arrival of a record, in ms.
+    delay_min: WindowedExtremum<f64>,
 }
 
 struct StoredRecord {
     number: u64,
     bytes: Vec<u8>,
-    /// Or said to hold.
-    heard: Instant,
+    /// Time of the arrival or of the last refresh.
+    confirmed_at: Instant,
 }
 
 impl OriginRecords {
-    /// What is still passed on. A certificate lasts as long as who speaks; a link may go, and the word that it did be lost.
+    /// The records that are still forwarded. A certificate lasts as long as its originator sends records. A link
+    /// record has to be refreshed itself, because the record of its removal can be lost.
     fn current(&self, now: Instant) -> impl Iterator<Item = &StoredRecord> {
-        let current = move |(subject, record): &(&RecordKey, &StoredRecord)| {
-            let heard = match subject {
-                RecordKey::Link(_) | RecordKey::Alive(_) => record.heard,
-                RecordKey::Certificate(_) => self.heard,
+        let is_current = move |(key, record): &(&RecordKey, &StoredRecord)| {
+            let confirmed_at = match key {
+                RecordKey::Link(_) | RecordKey::Refresh(_) => record.confirmed_at,
+                RecordKey::Certificate(_) => self.last_received,
             };
-            now.saturating_since(heard) < FORGET
+            now.saturating_since(confirmed_at) < EXPIRY
         };
-        self.records.iter().filter(current).map(|(_, record)| record)
+        self.records.iter().filter(is_current).map(|(_, record)| record)
     }
 
-    /// How much longer ago it was said than the quickest word took.
+    /// Age of a record: its delay above the minimum delay of the originator's records.
     fn age(&mut self, now: Instant, at_ms: u64) -> Duration {
-        let ahead = now.as_nanos() as f64 / 1e6 - at_ms as f64;
-        self.quickest.note(now, QUICKEST_OF, ahead, f64::min);
-        let least = self.quickest.of_both(f64::min).unwrap_or(ahead);
-        Duration::try_from_secs_f64((ahead - least) / 1e3).unwrap_or(Duration::MAX)
+        let delay_ms = now.as_nanos() as f64 / 1e6 - at_ms as f64;
+        self.delay_min.note(now, DELAY_MIN_SPAN, delay_ms, f64::min);
+        let min_ms = self.delay_min.extremum(f64::min).unwrap_or(delay_ms);
+        Duration::try_from_secs_f64((delay_ms - min_ms) / 1e3).unwrap_or(Duration::MAX)
     }
 }
 
 impl RecordStore {
-    /// Whether a word is not yet known, nor one that takes its place.
-    pub(super) fn is_news(&self, said: &SignedRecord) -> bool {
-        let Some(origin) = self.0.get(&Member(said.by)) else { return true };
-        match origin.start.cmp(&said.start) {
+    /// Whether neither the record nor a later one about its object is in the store.
+    pub(super) fn is_new(&self, record: &SignedRecord) -> bool {
+        let Some(origin) = self.0.get(&Member(record.originator)) else { return true };
+        match origin.start.cmp(&record.start) {
             std::cmp::Ordering::Less => true,
-            std::cmp::Ordering::Equal => origin.records.get(&said.subject()).is_none_or(|w| w.number < said.number),
+            std::cmp::Ordering::Equal => origin.records.get(&record.key()).is_none_or(|r| r.number < record.number),
             std::cmp::Ordering::Greater => false,
         }
     }
 
-    /// Keeps a word that is news, and at most `most` of its speaker; says how old it is.
-    pub(super) fn keep(&mut self, now: Instant, said: &SignedRecord, bytes: &[u8], most: usize) -> Duration {
+    /// Stores a new record and returns its age. The least recently confirmed record of the originator makes room when
+    /// it has `records_max`.
+    pub(super) fn insert(&mut self, now: Instant, record: &SignedRecord, bytes: &[u8], records_max: usize) -> Duration {
         let new = || OriginRecords {
-            start: said.start,
+            start: record.start,
             records: BTreeMap::new(),
-            heard: now,
-            quickest: WindowedExtremum::default(),
+            last_received: now,
+            delay_min: WindowedExtremum::default(),
         };
-        let origin = self.0.entry(Member(said.by)).or_insert_with(new);
-        if origin.start != said.start {
+        let origin = self.0.entry(Member(record.originator)).or_insert_with(new);
+        if origin.start != record.start {
             *origin = new();
         }
-        let subject = said.subject();
-        if origin.records.len() >= most && !origin.records.contains_key(&subject) {
-            let oldest = origin.records.iter().min_by_key(|(_, w)| (w.heard, w.number)).map(|(s, _)| *s);
-            oldest.map(|s| origin.records.remove(&s));
+        let key = record.key();
+        if origin.records.len() >= records_max && !origin.records.contains_key(&key) {
+            let oldest = origin.records.iter().min_by_key(|(_, r)| (r.confirmed_at, r.number)).map(|(k, _)| *k);
+            oldest.map(|k| origin.records.remove(&k));
         }
-        origin.heard = now;
-        origin.records.insert(subject, StoredRecord { number: said.number, bytes: bytes.to_vec(), heard: now });
-        origin.age(now, said.at_ms)
+        origin.last_received = now;
+        origin.records.insert(key, StoredRecord { number: record.number, bytes: bytes.to_vec(), confirmed_at: now });
+        origin.age(now, record.at_ms)
     }
 
-    /// What is held of the words that this one says to hold. Whoever says so more than twice in a [`REFRESH`] has nothing looked at.
-    pub(super) fn confirm(&mut self, now: Instant, alive: &SignedRecord) -> Vec<SignedRecord> {
-        let RecordBody::Alive { back, .. } = &alive.what else { return Vec::new() };
-        let Some(origin) = self.0.get_mut(&Member(alive.by)) else { return Vec::new() };
-        let before = origin.records.get(&alive.subject()).map(|w| w.heard);
+    /// Confirms the link records that a refresh lists, and returns them. A refresh within half of [`REFRESH`] after
+    /// the one before has no effect, which bounds its cost.
+    pub(super) fn refresh(&mut self, now: Instant, refresh: &SignedRecord) -> Vec<SignedRecord> {
+        let RecordBody::Refresh { distances, .. } = &refresh.body else { return Vec::new() };
+        let Some(origin) = self.0.get_mut(&Member(refresh.originator)) else { return Vec::new() };
+        let before = origin.records.get(&refresh.key()).map(|r| r.confirmed_at);
         if before.is_some_and(|at| now.saturating_since(at) < REFRESH / 2) {
             return Vec::new();
         }
-        let hold: BTreeSet<u64> = back.iter().filter_map(|n| alive.number.checked_sub((*n).into())).collect();
-        let mut all = Vec::new();
-        for record in origin.records.values_mut().filter(|w| hold.contains(&w.number)) {
-            let said = SignedRecord::decode(&record.bytes)
-                .filter(|s| matches!(s.what, RecordBody::Link { advertisement: Some(_), .. }));
-            record.heard = if said.is_some() { now } else { record.heard };
-            all.extend(said);
+        let listed: BTreeSet<u64> = distances.iter().filter_map(|n| refresh.number.checked_sub((*n).into())).collect();
+        let mut confirmed = Vec::new();
+        for stored in origin.records.values_mut().filter(|r| listed.contains(&r.number)) {
+            let record = SignedRecord::decode(&stored.bytes)
+                .filter(|r| matches!(r.body, RecordBody::Link { advertisement: Some(_), .. }));
+            stored.confirmed_at = if record.is_some() { now } else { stored.confirmed_at };
+            confirmed.extend(record);
         }
-        all
+        confirmed
     }
 
-    /// The last words about certificates.
+    /// The latest record about each certificate.
     pub(super) fn certificates(&self) -> impl Iterator<Item = SignedRecord> + '_ {
-        let of = |origin: &OriginRecords| -> Vec<SignedRecord> {
-            let records = origin.records.iter().filter(|(subject, _)| matches!(subject, RecordKey::Certificate(_)));
+        let of_origin = |origin: &OriginRecords| -> Vec<SignedRecord> {
+            let records = origin.records.iter().filter(|(key, _)| matches!(key, RecordKey::Certificate(_)));
             records.filter_map(|(_, record)| SignedRecord::decode(&record.bytes)).collect()
         };
-        self.0.values().flat_map(of)
+        self.0.values().flat_map(of_origin)
     }
 
-    /// Forgets who is no member any more.
+    /// Removes the records of all originators that are no longer members.
     pub(super) fn retain(&mut self, is_member: impl Fn(Member) -> bool) {
         self.0.retain(|m, _| is_member(*m));
     }
 
-    /// What is known of a member.
-    pub(super) fn known(&self, now: Instant, of: Member) -> Known {
-        let none = Known { of: of.0, newest: 0, sum: 0 };
-        let Some(origin) = self.0.get(&of) else { return none };
-        origin.current(now).fold(none, |k, w| Known {
-            newest: k.newest.max(w.number),
-            sum: k.sum.wrapping_add(w.number),
-            ..k
+    /// Digest entry of an originator.
+    pub(super) fn digest_entry(&self, now: Instant, originator: Member) -> DigestEntry {
+        let none = DigestEntry { originator: originator.0, newest: 0, sum: 0 };
+        let Some(origin) = self.0.get(&originator) else { return none };
+        origin.current(now).fold(none, |entry, record| DigestEntry {
+            newest: entry.newest.max(record.number),
+            sum: entry.sum.wrapping_add(record.number),
+            ..entry
         })
     }
 
-    /// What `to`, with this digest, does not know, about `most` bytes of it; `turn`: any number, another one each time, so that nothing has to
-    /// wait for ever behind something else.
-    pub(super) fn missing_for(
-        &self,
-        now: Instant,
-        (to, digest): (Member, &[Known]),
-        turn: usize,
-        most: usize,
-    ) -> Vec<&[u8]> {
-        let (before, after) = digest.split_at(turn % digest.len().max(1));
-        let mut found = Vec::new();
+    /// The records that a peer with this digest lacks, up to the limit of bytes.
+    pub(super) fn missing_for(&self, now: Instant, query: &MissingQuery<'_>) -> Vec<&[u8]> {
+        let (before, after) = query.digest.split_at(query.rotation % query.digest.len().max(1));
+        let mut missing = Vec::new();
         let mut bytes = 0;
         for theirs in after.iter().chain(before) {
-            let Some(origin) = self.0.get(&Member(theirs.of)) else { continue };
-            let ours = self.known(now, Member(theirs.of));
-            // Who knows the last word, but not all of them: whatever there is.
-            let has_gaps = ours.newest == theirs.newest && ours.sum != theirs.sum;
-            let is_new = |w: &&StoredRecord| has_gaps || w.number > theirs.newest;
-            let mut records: Vec<&StoredRecord> = origin.current(now).filter(is_new).collect();
-            records.sort_by_key(|w| w.number);
-            if Member(theirs.of) == to && records.is_empty() {
-                // Who has forgotten the number of its last start is heard by nobody until it knows.
-                records.extend(origin.records.values().max_by_key(|w| w.number).filter(|w| w.number > theirs.newest));
+            let originator = Member(theirs.originator);
+            let Some(origin) = self.0.get(&originator) else { continue };
+            let own = self.digest_entry(now, originator);
+            // The peer has the latest record and lacks an earlier one, which its digest does not identify.
+            let has_gaps = own.newest == theirs.newest && own.sum != theirs.sum;
+            let is_missing = |r: &&StoredRecord| has_gaps || r.number > theirs.newest;
+            let mut records: Vec<&StoredRecord> = origin.current(now).filter(is_missing).collect();
+            records.sort_by_key(|r| r.number);
+            if originator == query.peer && records.is_empty() {
+                // A peer that lost the number of its last start learns it, as all ignore its records until then.
+                records.extend(origin.records.values().max_by_key(|r| r.number).filter(|r| r.number > theirs.newest));
             }
             if has_gaps {
-                let turned = turn % records.len().max(1);
-                records.rotate_left(turned);
+                let rotation = query.rotation % records.len().max(1);
+                records.rotate_left(rotation);
             }
             for record in records {
                 bytes += record.bytes.len();
-                if bytes > most {
-                    return found;
+                if bytes > query.bytes_max {
+                    return missing;
                 }
-                found.push(&record.bytes[..]);
+                missing.push(&record.bytes[..]);
             }
         }
-        found
+        missing
     }
 
-    /// How many words are held.
+    /// Number of records.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.0.values().map(|s| s.records.len()).sum()
+        self.0.values().map(|origin| origin.records.len()).sum()
     }
 }

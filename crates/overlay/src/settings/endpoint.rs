@@ -1,4 +1,4 @@
-//! Where a member can be called, as people write it.
+//! Endpoints: parsing and display.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -6,10 +6,11 @@ use std::str::FromStr;
 
 use super::DEFAULT_PORT;
 
-/// Longest host name in bytes (RFC 1035, section 2.3.4, without the last dot).
-const LONGEST_NAME: usize = 253;
+/// Maximum length of a host name in bytes (RFC 1035, section 2.3.4, without the last dot).
+const HOST_NAME_BYTES_MAX: usize = 253;
 
-/// An address, or a name that is looked up while the member runs: a resolver that is not there yet, or an address that changes, is no reason not to start.
+/// Address or host name of a peer. A name is resolved while the member runs, as the resolver can be unavailable at the
+/// start and the address can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// Address and UDP port.
@@ -21,7 +22,7 @@ pub enum Endpoint {
 /// Host name and UDP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
-    /// As the resolver takes it.
+    /// Host name in the form of the resolver.
     pub host: String,
     /// UDP port.
     pub port: u16,
@@ -30,18 +31,19 @@ pub struct HostPort {
 impl FromStr for Endpoint {
     type Err = String;
 
-    /// An address or a name, with a port or with the usual one. An IPv6 address with a port stands in brackets; a link-local one has its device behind a
-    /// `%`, which is looked up while the member runs, as names are: a device may come later, or anew with another number.
+    /// Parses an address or a name with an optional port. An IPv6 address with a port is in brackets. A link-local
+    /// address needs its device after a `%`; the device is resolved while the member runs, as it can appear later or
+    /// get another index.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(ip) = text.parse::<IpAddr>() {
-            return on_a_link(text, SocketAddr::new(ip, DEFAULT_PORT)).map(Self::Address);
+            return with_link(text, SocketAddr::new(ip, DEFAULT_PORT)).map(Self::Address);
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return if address.port() == 0 { no_port(text) } else { on_a_link(text, address).map(Self::Address) };
+            return if address.port() == 0 { no_port(text) } else { with_link(text, address).map(Self::Address) };
         }
         if let Some((ip, device, port)) = scoped(text) {
             return match port {
-                _ if !ip.is_unicast_link_local() || !is_device(device) => Err(odd_scope(text)),
+                _ if !ip.is_unicast_link_local() || !is_device(device) => Err(invalid_scope(text)),
                 0 => no_port(text),
                 port => Ok(Self::Name(HostPort { host: format!("{ip}%{device}"), port })),
             };
@@ -54,25 +56,25 @@ impl FromStr for Endpoint {
             return no_port(text);
         }
         if !is_name(host) {
-            return Err(format!("`{text}` is neither an address nor a host name"));
+            return Err(format!("`{text}` is neither an address nor a host name; write HOST or HOST:PORT"));
         }
         Ok(Self::Name(HostPort { host: host.to_owned(), port }))
     }
 }
 
-/// Whether a resolver may be asked for it.
+/// Whether a text is a valid host name.
 pub(super) fn is_name(host: &str) -> bool {
-    let is_of_names = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    // What looks like an address and is none is not a name either: a resolver would take 10.1 for 10.0.0.1.
+    let is_valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    // An incomplete address is not a name: a resolver would take 10.1 as 10.0.0.1.
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let is_number = match last.strip_prefix("0x").or_else(|| last.strip_prefix("0X")) {
         Some(hex) => hex.chars().all(|c| c.is_ascii_hexdigit()),
         None => last.chars().all(|c| c.is_ascii_digit()),
     };
-    host.len() <= LONGEST_NAME && host.chars().all(is_of_names) && !is_number
+    host.len() <= HOST_NAME_BYTES_MAX && host.chars().all(is_valid) && !is_number
 }
 
-/// Address, device and port of a text like `fe80::1%eth0` or `[fe80::1%eth0]:5460`; port 0: what stands there is none.
+/// Address, device and port of a text such as `fe80::1%eth0` or `[fe80::1%eth0]:5460`; the port is 0 if it is invalid.
 fn scoped(text: &str) -> Option<(Ipv6Addr, &str, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => rest.split_once("]:").map(|(host, port)| (host, port.parse().unwrap_or(0)))?,
@@ -82,20 +84,21 @@ fn scoped(text: &str) -> Option<(Ipv6Addr, &str, u16)> {
     Some((ip.parse().ok()?, device, port))
 }
 
-/// Whether a device may be called so (dev_valid_name).
+/// Whether a text is a valid device name (dev_valid_name).
 fn is_device(name: &str) -> bool {
-    let is_odd = |c: char| matches!(c, '/' | ':' | '%' | ']') || c.is_whitespace() || c.is_control();
-    (1..=15).contains(&name.len()) && !name.contains(is_odd)
+    let is_invalid = |c: char| matches!(c, '/' | ':' | '%' | ']') || c.is_whitespace() || c.is_control();
+    (1..=15).contains(&name.len()) && !name.contains(is_invalid)
 }
 
-fn odd_scope(text: &str) -> String {
+fn invalid_scope(text: &str) -> String {
     format!(
-        "`{text}` has a `%`, behind which the device of a link-local address stands (fe80::/10), as in `[fe80::1%eth0]:{DEFAULT_PORT}`"
+        "`{text}` has an invalid `%`; it separates a link-local address (fe80::/10) and its device, as in \
+         `[fe80::1%eth0]:{DEFAULT_PORT}`"
     )
 }
 
-/// A link-local address is one only together with the link.
-fn on_a_link(text: &str, address: SocketAddr) -> Result<SocketAddr, String> {
+/// Rejects a link-local address without its device.
+fn with_link(text: &str, address: SocketAddr) -> Result<SocketAddr, String> {
     match address {
         SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
             let (ip, port) = (v6.ip(), v6.port());
@@ -105,36 +108,38 @@ fn on_a_link(text: &str, address: SocketAddr) -> Result<SocketAddr, String> {
     }
 }
 
-/// An address and a port of this host, for the setting `key`. The device of a link-local address must be there.
+/// Parses a local address and port for the setting `key`. The device of a link-local address must exist.
 pub(super) fn socket_address(key: &str, text: &str) -> Result<SocketAddr, String> {
     let of_key = |what: String| format!("`{key}`: {what}");
     if let Ok(address) = text.parse::<SocketAddr>() {
-        return on_a_link(text, address).map_err(of_key);
+        return with_link(text, address).map_err(of_key);
     }
     let Some((ip, device, port)) = scoped(text).filter(|_| text.starts_with('[')) else {
-        return Err(format!("`{key}` is `{text}`, which is no address with a port, as `192.0.2.1:{DEFAULT_PORT}`"));
+        return Err(format!(
+            "`{key}` = `{text}` is not an address with a port; write, for example, `192.0.2.1:{DEFAULT_PORT}`"
+        ));
     };
     if !ip.is_unicast_link_local() {
-        return Err(of_key(odd_scope(text)));
+        return Err(of_key(invalid_scope(text)));
     }
     device_index(device).map(|index| SocketAddrV6::new(ip, port, 0, index).into()).map_err(of_key)
 }
 
-/// The address behind the host of a [`HostPort`], if that is one with a device; an error if the device is not there.
+/// Address of a [`HostPort`] whose host is a link-local address with a device. Fails when the device does not exist.
 pub(crate) fn device_and_scope(name: &HostPort) -> Option<Result<SocketAddr, String>> {
     let (ip, device) = name.host.split_once('%')?;
     let ip: Ipv6Addr = ip.parse().ok()?;
     Some(device_index(device).map(|index| SocketAddrV6::new(ip, name.port, 0, index).into()))
 }
 
-/// The number of a device, by its name or by that.
+/// Index of a device, given by its name or its index.
 fn device_index(device: &str) -> Result<u32, String> {
     let found = kernel::Netlink::open().and_then(|mut netlink| netlink.index(device));
     let by_number = || device.parse().ok().filter(|index| *index != 0);
     found.or_else(|e| by_number().ok_or(e)).map_err(|e| e.to_string())
 }
 
-/// An address as people write it: with the name of its device where it is a link-local one, or the number if the device is gone.
+/// Displays an address. A link-local address has the name of its device, or the index if the device does not exist.
 pub(crate) fn shown_address(address: SocketAddr) -> String {
     let name =
         |index: u32| kernel::Netlink::open().and_then(|mut netlink| netlink.link(index)).map(|device| device.name);
@@ -147,7 +152,7 @@ pub(crate) fn shown_address(address: SocketAddr) -> String {
     }
 }
 
-/// Whether an address means the same on other hosts. A link-local one does not: who gets it knows no link for it.
+/// Whether an address is valid on other hosts, which a link-local address is not.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "for `Option::filter`")]
 pub(crate) fn is_known_elsewhere(address: &SocketAddr) -> bool {
     match address.ip() {
@@ -157,7 +162,7 @@ pub(crate) fn is_known_elsewhere(address: &SocketAddr) -> bool {
 }
 
 fn no_port(text: &str) -> Result<Endpoint, String> {
-    Err(format!("`{text}` has no port behind the colon"))
+    Err(format!("`{text}` has no valid port after the colon (1-65535)"))
 }
 
 impl fmt::Display for Endpoint {
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused_and_quoted() {
+    fn an_invalid_endpoint_is_rejected_and_quoted() {
         let long = "a".repeat(254);
         let wrong = [
             "",
@@ -233,25 +238,26 @@ mod tests {
             &long,
         ];
         for text in wrong {
-            let said = text.parse::<Endpoint>().unwrap_err();
-            assert!(said.contains(&format!("`{text}`")), "{said}");
+            let error = text.parse::<Endpoint>().unwrap_err();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
         }
     }
 
     #[test]
-    fn a_link_local_address_without_its_device_is_refused_with_what_is_missing() {
+    fn the_error_of_a_link_local_address_without_device_shows_the_form() {
         for text in ["fe80::1", "[fe80::1]:5460"] {
-            let said = [text.parse::<Endpoint>().unwrap_err(), socket_address("listen", "[fe80::1]:5460").unwrap_err()];
-            for said in said {
-                assert!(said.contains("needs the device of its link: `[fe80::1%eth0]:5460`"), "{said}");
+            let error =
+                [text.parse::<Endpoint>().unwrap_err(), socket_address("listen", "[fe80::1]:5460").unwrap_err()];
+            for error in error {
+                assert!(error.contains("needs the device of its link: `[fe80::1%eth0]:5460`"), "{error}");
             }
         }
-        let said = "2001:db8::1%c0".parse::<Endpoint>().unwrap_err();
-        assert!(said.contains("the device of a link-local address"), "{said}");
+        let error = "2001:db8::1%c0".parse::<Endpoint>().unwrap_err();
+        assert!(error.contains("separates a link-local address (fe80::/10) and its device"), "{error}");
     }
 
     #[test]
-    fn addresses_of_this_host_have_the_number_of_their_device() {
+    fn local_addresses_have_the_index_of_their_device() {
         let loopback = SocketAddr::from(SocketAddrV6::new("fe80::1".parse().unwrap(), 7, 0, 1));
         assert_eq!(socket_address("listen", "[fe80::1%lo]:7"), Ok(loopback));
         assert_eq!(socket_address("listen", "[fe80::1%1]:7"), Ok(loopback));
@@ -269,9 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_no_address_that_means_something_here_alone() {
-        let is_told = |text: &str| is_known_elsewhere(&text.parse().unwrap());
-        assert!(is_told("192.0.2.1:7") && is_told("[2001:db8::1]:7") && is_told("[fd00::1]:7"));
-        assert!(!is_told("[fe80::1]:7") && !is_told("[fe80::1%3]:7"));
+    fn a_link_local_address_is_not_valid_on_other_hosts() {
+        let is_valid_elsewhere = |text: &str| is_known_elsewhere(&text.parse().unwrap());
+        assert!(
+            is_valid_elsewhere("192.0.2.1:7")
+                && is_valid_elsewhere("[2001:db8::1]:7")
+                && is_valid_elsewhere("[fd00::1]:7")
+        );
+        assert!(!is_valid_elsewhere("[fe80::1]:7") && !is_valid_elsewhere("[fe80::1%3]:7"));
     }
 }

@@ -1,4 +1,4 @@
-//! The files that settings name.
+//! Paths of the files in the settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,17 +9,17 @@ use super::File;
 /// Maximum size of a configuration or certificate: some ten thousand peer entries.
 pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Where nothing else is said.
+/// Default path of the control socket.
 pub(super) fn control_socket() -> PathBuf {
     "overlay.sock".into()
 }
 
-/// A file that the settings name: from their directory on.
+/// Path of a file of the settings, relative to their directory.
 pub(super) fn beside(settings: &Path, file: &Path) -> PathBuf {
     settings.parent().unwrap_or_else(|| Path::new(".")).join(file)
 }
 
-/// What one of them writes would be the end of the other.
+/// Checks that all files are different, as one would overwrite the other.
 pub(super) fn no_file_twice(settings: &Path, file: &File) -> Result<(), String> {
     let control = file.control.clone().unwrap_or_else(control_socket);
     let earlier = file.record.clone().map(|mut record| {
@@ -33,19 +33,19 @@ pub(super) fn no_file_twice(settings: &Path, file: &File) -> Result<(), String> 
         ("`control_socket`", Some(control)),
         ("`event_log`", file.events.clone()),
         ("`decision_log`", file.record.clone()),
-        ("the record of the run before", earlier),
+        ("the decision log of the previous run", earlier),
     ];
-    let mut seen = BTreeMap::from([(place_of(settings), "the file of the settings")]);
+    let mut seen = BTreeMap::from([(canonical(settings), "the settings file")]);
     for (what, path) in named.into_iter().filter_map(|(what, path)| Some((what, path?))) {
-        if let Some(other) = seen.insert(place_of(&beside(settings, &path)), what) {
-            return Err(format!("{what} is also {other}; give it a file of its own"));
+        if let Some(other) = seen.insert(canonical(&beside(settings, &path)), what) {
+            return Err(format!("{what} is also {other}; use different files"));
         }
     }
     Ok(())
 }
 
-/// The same for all names of a file: of one that is not there yet, as far as its directory goes.
-fn place_of(path: &Path) -> PathBuf {
+/// Canonical path of a file. If it does not exist, only its directory is canonical.
+fn canonical(path: &Path) -> PathBuf {
     let in_directory = || {
         let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
         Some(fs::canonicalize(directory.unwrap_or_else(|| Path::new("."))).ok()?.join(path.file_name()?))
@@ -58,16 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_names_of_a_file_are_one_place() {
+    fn all_paths_of_a_file_have_one_canonical_path() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("west.key"), "a key").unwrap();
         std::os::unix::fs::symlink(at("west.key"), at("link")).unwrap();
         fs::create_dir(at("inner")).unwrap();
         for name in ["./west.key", "inner/../west.key", "link"] {
-            assert_eq!(place_of(&at(name)), place_of(&at("west.key")), "{name}");
+            assert_eq!(canonical(&at(name)), canonical(&at("west.key")), "{name}");
         }
-        assert_eq!(place_of(&at("inner/../new")), place_of(&at("new")), "it is not there yet");
-        assert_ne!(place_of(&at("inner/new")), place_of(&at("new")));
+        assert_eq!(canonical(&at("inner/../new")), canonical(&at("new")), "a file that does not exist");
+        assert_ne!(canonical(&at("inner/new")), canonical(&at("new")));
     }
 }

@@ -1,4 +1,4 @@
-//! Members that are added to a file of settings, as text: what people wrote there stays as it is.
+//! Addition of peers to the text of a settings file, which leaves the existing text unchanged.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -7,11 +7,11 @@ use toml::{Spanned, Value};
 use super::FileMember;
 use super::syntax::parsed;
 
-/// Text of settings with the members that `lines`, as `overlay init` prints them, tell of. They come to the end, or, where the settings list the members as
-/// `member = [...]`, into that list: TOML takes either form, and not both in one file.
+/// Adds the peers of `lines`, the output of `overlay init`, to the text of a settings file. They follow its end, or the
+/// last entry of an inline list `member = [...]`, as TOML does not allow both forms in one file.
 ///
 /// # Errors
-/// One of both is no TOML, or `lines` have unknown keys or no member. What the whole comes to is not looked at.
+/// Fails when a text is not TOML, or `lines` have unknown keys or no member. The result itself is not checked.
 pub fn joined(settings: &str, lines: &str) -> Result<String, String> {
     #[derive(Deserialize)]
     struct Listed {
@@ -23,27 +23,28 @@ pub fn joined(settings: &str, lines: &str) -> Result<String, String> {
         member: Vec<FileMember>,
     }
     let listed: Listed = parsed(settings).map_err(|e| format!("the settings: {e}"))?;
-    let Lines { member: new } = parsed(lines).map_err(|e| format!("the member's lines: {e}"))?;
+    let Lines { member: new } = parsed(lines).map_err(|e| format!("the entry of the peer: {e}"))?;
     let list = listed.member.filter(|list| is_inline(settings.get(list.span()).unwrap_or_default()));
     let Some(list) = list else {
         return Ok(format!("{}\n\n{}", settings.trim_end(), lines.trim_start()));
     };
     let new = new.iter().map(inline).collect::<Vec<_>>().join(",\n  ");
-    // Behind the last one, whether a comma follows it or not; or behind the bracket, where a comma may stand at the end.
+    // After the last entry, which works with and without a trailing comma; in an empty list after the bracket.
     let (at, new) = match list.get_ref().last() {
         Some(last) => (last.span().end, format!(",\n  {new}")),
         None => (list.span().start + 1, format!("\n  {new},\n")),
     };
-    let (before, after) = settings.split_at_checked(at).ok_or("the list of members has no place for another")?;
+    let (before, after) =
+        settings.split_at_checked(at).ok_or("cannot find the end of the list `member`; add the entry by hand")?;
     Ok(format!("{before}{new}{after}"))
 }
 
-/// Whether this is `[...]`, and no header of a table.
+/// Whether a list is inline, and not the header of a table.
 fn is_inline(list: &str) -> bool {
     list.starts_with('[') && !list.starts_with("[[") && list.ends_with(']')
 }
 
-/// A member on one line.
+/// Formats a peer as an inline table.
 fn inline(member: &FileMember) -> String {
     let text = |text: &str| Value::from(text).to_string();
     let subnets: Vec<String> = member.subnets.iter().map(|s| text(&s.to_string())).collect();

@@ -1,4 +1,4 @@
-//! The members that settings list.
+//! Peer entries of the settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use super::{FileMember, MemberSettings};
 use crate::OverlayError;
 use crate::identity::PublicKey;
 
-/// Longest name in bytes: that of a host without its domain (a label of RFC 1035, section 2.3.4), as most are called.
-const LONGEST_NAME: usize = 63;
+/// Maximum length of a name in bytes: that of a host name without domain (a label of RFC 1035, section 2.3.4).
+const NAME_BYTES_MAX: usize = 63;
 
-/// The members of the file but this one, which serves these networks: where its own line says otherwise, so do the others' lists.
+/// Peers of the settings. The entry of this member itself must have its own subnets, as its peers use the same list.
 pub(super) fn others(
     listed: Vec<FileMember>,
     (own, serves): (Member, &[IpNet]),
@@ -31,31 +31,32 @@ pub(super) fn others(
         }
         let other = MemberSettings { name, key, endpoint, subnets: distinct(m.subnets), direct: m.direct };
         if let Some(before) = members.insert(number, other.clone()) {
-            return Err(twice(&before, &other));
+            return Err(duplicate_error(&before, &other));
         }
     }
     let mut names = BTreeSet::new();
-    if let Some(twice) = members.values().find(|m| !names.insert(m.name.as_str())) {
-        return Err(format!("two members are called {}; give one of them another `name`", twice.name));
+    if let Some(duplicate) = members.values().find(|m| !names.insert(m.name.as_str())) {
+        return Err(format!("two members have the name {}; give one of them another `name`", duplicate.name));
     }
     Ok(members)
 }
 
-/// Who a line tells of, and what people call it.
+/// Public key and name of an entry.
 fn key_and_name(m: &FileMember) -> Result<(PublicKey, String), String> {
     let key: PublicKey = m.key.parse().map_err(|e: OverlayError| e.to_string())?;
     let name = m.name.clone().unwrap_or_else(|| key.member().to_string());
     check_name(&name).map(|()| (key, name))
 }
 
-/// A name is a word of commands and of lines that people read on a terminal.
+/// Checks a name, which is an argument of commands and appears on terminals.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    let is_odd = |c: char| c.is_control() || c.is_whitespace() || units::is_deceptive(c);
-    if (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(is_odd) {
+    let is_invalid = |c: char| c.is_control() || c.is_whitespace() || units::is_deceptive(c);
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(is_invalid) {
         return Ok(());
     }
     Err(format!(
-        "`name` is {}; a member has a name of 1 to {LONGEST_NAME} bytes without spaces, control characters and invisible characters",
+        "`name` = {} is invalid; a name has 1 to {NAME_BYTES_MAX} bytes without spaces, control characters and \
+         invisible characters",
         visible(name)
     ))
 }
@@ -67,43 +68,46 @@ fn visible(text: &str) -> String {
     format!("\"{}\"", text.chars().map(escape).collect::<String>())
 }
 
-/// Why two lines cannot both be.
-fn twice(before: &MemberSettings, other: &MemberSettings) -> String {
+/// Error of two entries with the same member number.
+fn duplicate_error(before: &MemberSettings, other: &MemberSettings) -> String {
     let (one, two) = (&before.name, &other.name);
     if before.key == other.key {
-        return format!("the members {one} and {two} have the same key: they are one; leave one of the two out");
+        return format!("the members {one} and {two} have the same key; remove one of the entries");
     }
     let number = other.key.member();
-    format!("the members {one} and {two} have keys of the same number {number}; one of them needs another key")
+    format!(
+        "the keys of the members {one} and {two} have the same number {number}; generate another key for one of them"
+    )
 }
 
-/// What the others take packets from is what their lists say, and the list is the same for all.
+/// Checks the entry of this member, by which its peers route and filter its packets.
 fn own_line(name: &str, listed: &[IpNet], serves: &[IpNet]) -> Result<(), String> {
-    let alike = listed.len() == serves.len() && serves.iter().all(|net| listed.contains(net));
+    let is_equal = listed.len() == serves.len() && serves.iter().all(|net| listed.contains(net));
     let text = |nets: &[IpNet]| match nets {
         [] => "(none)".to_owned(),
         nets => nets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
-    if alike {
+    if is_equal {
         return Ok(());
     }
     Err(format!(
-        "the line of this member ({name}) has the subnets {}, and it serves {} (`addresses` and `subnets`): others take from it what its line says; make them alike",
+        "the entry of this member ({name}) has the subnets {}, but `addresses` and `subnets` are {}; make them equal, \
+         as peers use the entry",
         text(listed),
         text(serves)
     ))
 }
 
-/// Networks, each once, without the bits of a host.
+/// Networks without duplicates and without host bits.
 pub(super) fn distinct(nets: impl IntoIterator<Item = IpNet>) -> Vec<IpNet> {
     let mut seen = BTreeSet::new();
     nets.into_iter().map(|net| net.trunc()).filter(|net| seen.insert(*net)).collect()
 }
 
-/// The members that lines as `overlay init` prints them tell of.
+/// Parses peer entries in the form of the output of `overlay init`.
 ///
 /// # Errors
-/// The lines are not TOML, or have an unknown key, or an invalid public key, name or subnet.
+/// Fails when the text is not TOML, has an unknown key, or has an invalid public key, name or subnet.
 pub fn member_lines(text: &str) -> Result<Vec<MemberSettings>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -165,22 +169,22 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_word_that_a_terminal_can_show() {
-        let longest = "a".repeat(LONGEST_NAME);
+    fn a_name_has_only_printable_characters_without_spaces() {
+        let longest = "a".repeat(NAME_BYTES_MAX);
         for name in ["west", "b\u{fc}ro_1", "west.example.net", "\"", &longest] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
-        let long = "a".repeat(LONGEST_NAME + 1);
+        let long = "a".repeat(NAME_BYTES_MAX + 1);
         let hidden = ["a\u{202e}b", "a\u{200b}", "\u{feff}a", "a\u{2066}b"];
         for name in ["", "a b", "a\nb", "a\u{1b}[31m", "a\u{7f}", "a\u{a0}b", &long].into_iter().chain(hidden) {
-            let said = check_name(name).unwrap_err();
-            assert!(said.contains("1 to 63 bytes") && !said.contains(char::is_control), "{said}");
-            assert!(!said.contains(units::is_deceptive), "{said}");
+            let error = check_name(name).unwrap_err();
+            assert!(error.contains("1 to 63 bytes") && !error.contains(char::is_control), "{error}");
+            assert!(!error.contains(units::is_deceptive), "{error}");
         }
     }
 
     #[test]
-    fn an_entry_of_another_host_has_networks_that_it_can_have() {
+    fn the_subnets_of_an_entry_must_be_possible_for_a_peer() {
         let key = Identity::from_seed(&[2; 32]).public().to_string();
         let read = |net: &str| {
             member_lines(&format!("[[member]]\nname = \"east\"\nkey = \"{key}\"\nsubnets = [\"{net}\"]\n")).map(drop)
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_listed_twice_is_told_by_both_names() {
+    fn the_error_of_a_duplicate_key_has_both_names() {
         let own = Identity::from_seed(&[1; 32]).public().member();
         let refused = others(vec![line("east", 2), line("orient", 2)], (own, &[])).unwrap_err();
         assert!(refused.contains("east and orient have the same key"), "{refused}");

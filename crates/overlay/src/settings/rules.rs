@@ -1,4 +1,4 @@
-//! The rules of the route control, as the settings have them.
+//! Policy of path selection from the settings.
 
 use route::{ALPHA, BETA, Model, Policy};
 use serde::Deserialize;
@@ -6,12 +6,13 @@ use wire::overlay::{SPACE_PROBES, SPACE_SENSOR};
 
 use super::{File, PolicyName, Settings};
 
-/// Ways to a destination at once: the direct one, and one for each of the packet number spaces that ways over relays have.
+/// Valid numbers of simultaneous paths to a destination: the direct path, and one per packet number space of relayed
+/// paths.
 const PATHS: std::ops::RangeInclusive<usize> = 1..=(SPACE_SENSOR - SPACE_PROBES) as usize;
-/// Of eta: beyond, nobody means a share.
+/// Valid values of `switch_margin`; a larger value is not meant as a share.
 const ETA: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 
-/// Formulas by which rates are predicted.
+/// Models of the rate predictions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ModelName {
@@ -22,7 +23,7 @@ pub(super) enum ModelName {
     RateAware,
 }
 
-/// Looks whether rules have a meaning; gives the formula that they name, and that of senders that are told their rate.
+/// Checks the keys of the policy; returns the selected model and the model of rate-aware senders.
 pub(super) fn check(file: &File) -> Result<(Option<Model>, Model), String> {
     let both = |a: &str, b: &str| format!("`{a}` and `{b}` contradict each other; leave one out");
     if file.single_path && file.paths.is_some_and(|paths| paths > 1) {
@@ -33,7 +34,8 @@ pub(super) fn check(file: &File) -> Result<(Option<Model>, Model), String> {
     }
     if let Some(eta) = file.eta.filter(|eta| !ETA.contains(eta)) {
         return Err(format!(
-            "`switch_margin` is {eta}; it is a share of a rate, 0.5 for half as much more, 0 to {}",
+            "`switch_margin` = {eta} is out of range ({}-{}); it is a share of the rate, 0.5 for 50 %",
+            ETA.start(),
             ETA.end()
         ));
     }
@@ -51,17 +53,19 @@ pub(super) fn check(file: &File) -> Result<(Option<Model>, Model), String> {
     Ok((model, rate_aware))
 }
 
-/// Formula (2) of the paper with the constants that the file has.
+/// Formula (2) of the paper with the constants of the settings.
 fn rate_aware(file: &File) -> Result<Model, String> {
-    let constant = |key: &str, value: Option<f64>, usual: f64| match value {
-        Some(value) if !value.is_finite() || value < 0.0 => Err(format!("`{key}` is {value}; it is 0 or more")),
-        value => Ok(value.unwrap_or(usual)),
+    let constant = |key: &str, value: Option<f64>, default: f64| match value {
+        Some(value) if !value.is_finite() || value < 0.0 => {
+            Err(format!("`{key}` = {value} is out of range; it must be finite and at least 0"))
+        }
+        value => Ok(value.unwrap_or(default)),
     };
     Ok(Model::RateAware { alpha: constant("alpha", file.alpha, ALPHA)?, beta: constant("beta", file.beta, BETA)? })
 }
 
 impl Settings {
-    /// The rules of the route control as far as the file has them.
+    /// Policy of path selection with the values of the settings.
     pub fn rules(&self) -> Policy {
         let mut policy = match self.policy {
             PolicyName::Default => Policy::default(),

@@ -65,8 +65,8 @@ fn key_of(line: &str) -> Option<&'static str> {
 /// Reads the network secret; the error of another type would quote its value.
 pub(super) fn secret<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let value = toml::Value::deserialize(source)?;
-    let wrong = || D::Error::custom("`network_secret` is not a string; write it in quotes");
-    value.as_str().map(str::to_owned).ok_or_else(wrong)
+    let invalid = || D::Error::custom("`network_secret` is not a string; write it in quotes");
+    value.as_str().map(str::to_owned).ok_or_else(invalid)
 }
 
 #[cfg(test)]

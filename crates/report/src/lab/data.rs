@@ -335,7 +335,7 @@ fn mice(data: &mut RunData, run: &Intervals) {
 }
 
 fn links(data: &mut RunData, run: &Intervals) {
-    let volume = |rows: &[LinkInterval]| rows.iter().fold(0_u64, |a, r| a.saturating_add(r.offered.bytes));
+    let volume = |rows: &[LinkInterval]| rows.iter().fold(0_u64, |a, r| a.saturating_add(r.statistics.offered.bytes));
     let mut busy: Vec<(u64, &LinkKey, &Vec<LinkInterval>)> =
         run.links.iter().map(|(key, rows)| (volume(rows), key, rows)).filter(|(bytes, ..)| *bytes > 0).collect();
     busy.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
@@ -350,7 +350,7 @@ fn links(data: &mut RunData, run: &Intervals) {
     for (_, key, rows) in busy.into_iter().take(LINKS_MAX) {
         let span = |r: &LinkInterval| (r.start_s, r.end_s);
         let t = data.times(middles(rows, span));
-        let wait = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.wait.as_ref().map(of));
+        let wait = |of: fn(&DelaySummary) -> u64| largest(rows, |r| r.statistics.wait.as_ref().map(of));
         let queue = |of: fn(&LinkInterval) -> u64| -> Vec<u64> {
             largest(rows, |r| Some(of(r))).into_iter().map(Option::unwrap_or_default).collect()
         };
@@ -360,10 +360,10 @@ fn links(data: &mut RunData, run: &Intervals) {
             wait_p50_ns: wait(|d| d.p50_ns),
             wait_p95_ns: wait(|d| d.p95_ns),
             wait_max_ns: wait(|d| d.max_ns),
-            queue_p50_bytes: queue(|r| r.queue.p50_bytes),
-            queue_p95_bytes: queue(|r| r.queue.p95_bytes),
-            queue_max_bytes: queue(|r| r.queue.max_bytes),
-            utilisation: mean(rows, span, |r| r.utilisation),
+            queue_p50_bytes: queue(|r| r.statistics.queue.p50_bytes),
+            queue_p95_bytes: queue(|r| r.statistics.queue.p95_bytes),
+            queue_max_bytes: queue(|r| r.statistics.queue.max_bytes),
+            utilisation: mean(rows, span, |r| r.statistics.utilisation),
             lost: lost(rows),
             drops: drops(rows),
         });
@@ -371,11 +371,11 @@ fn links(data: &mut RunData, run: &Intervals) {
 }
 
 fn lost(rows: &[LinkInterval]) -> Vec<Option<f64>> {
-    let by_chance = |r: &LinkInterval| r.dropped.loss.saturating_add(r.dropped.listed);
+    let by_chance = |r: &LinkInterval| r.statistics.dropped.loss.saturating_add(r.statistics.dropped.listed);
     if rows.iter().all(|r| by_chance(r) == 0) {
         return Vec::new();
     }
-    let sums = total(rows, by_chance).into_iter().zip(total(rows, |r| r.offered.packets));
+    let sums = total(rows, by_chance).into_iter().zip(total(rows, |r| r.statistics.offered.packets));
     sums.map(|(lost, offered)| (offered > 0).then(|| round(lost as f64 / offered as f64))).collect()
 }
 
@@ -384,7 +384,7 @@ fn drops(rows: &[LinkInterval]) -> Vec<DropData> {
     let all = causes(&Drops::default());
     let of = |(i, (cause, _)): (usize, (&'static str, u64))| DropData {
         cause,
-        packets: total(rows, |r| causes(&r.dropped)[i].1),
+        packets: total(rows, |r| causes(&r.statistics.dropped)[i].1),
     };
     all.into_iter().enumerate().map(of).filter(|d| d.packets.iter().any(|n| *n > 0)).collect()
 }

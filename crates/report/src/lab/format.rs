@@ -163,12 +163,16 @@ fn unit_size(unit: &str) -> Option<f64> {
 }
 
 /// `1 run`, `3 runs`.
-pub(super) fn run_count_text(points: u32, repetitions: u32) -> String {
+pub(super) fn run_count_text(points: u32, repetitions: u32, selected: Option<u32>) -> String {
     let times = |n: u32, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
-    match (points, repetitions) {
+    let all = match (points, repetitions) {
         (1, n) => times(n, "run"),
         (p, 1) => times(p, "point"),
         (p, n) => format!("{} x {}", times(p, "point"), times(n, "repetition")),
+    };
+    match selected {
+        None => all,
+        Some(n) => format!("{all}, of which {}", times(n, "run")),
     }
 }
 
@@ -250,8 +254,9 @@ mod tests {
 
     #[test]
     fn the_number_of_runs_has_the_right_plural() {
-        let all = [(1, 1), (1, 5), (4, 1), (2, 3)].map(|(p, n)| run_count_text(p, n));
+        let all = [(1, 1), (1, 5), (4, 1), (2, 3)].map(|(p, n)| run_count_text(p, n, None));
         assert_eq!(all, ["1 run", "5 runs", "4 points", "2 points x 3 repetitions"]);
+        assert_eq!(run_count_text(4, 2, Some(1)), "4 points x 2 repetitions, of which 1 run");
     }
 
     #[test]

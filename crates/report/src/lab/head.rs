@@ -88,7 +88,7 @@ fn incomplete(report: &LabReport, ended: u64, planned: u64) -> Vec<String> {
 
 fn meta(report: &LabReport) -> String {
     let e = &report.experiment;
-    let runs = run_count_text(e.points, e.repetitions).replace(" x ", " \u{d7} ");
+    let runs = run_count_text(e.points, e.repetitions, e.selected_runs).replace(" x ", " \u{d7} ");
     let length = report.runs.first().map_or_else(String::new, |r| format!(" of {}", span(r.start.duration_s)));
     format!(
         "{} \u{b7} {runs}{length} \u{b7} seed {} \u{b7} {} \u{b7} privilege: {} \u{b7} {}, {} CPU{}, Linux {} {} \u{b7} longhaul {}",

@@ -33,7 +33,7 @@ impl LabProgress {
     /// Adds a record.
     pub fn record(&mut self, record: &LabRecord) {
         match record {
-            LabRecord::Experiment(e) => self.planned = u64::from(e.points) * u64::from(e.repetitions),
+            LabRecord::Experiment(e) => self.planned = e.planned_runs(),
             LabRecord::Run(r) => {
                 (self.started, self.run) = (self.started + 1, r.run);
                 (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);
@@ -62,10 +62,10 @@ impl LabProgress {
 
     fn link(&mut self, l: &LinkInterval) {
         let seconds = finite(l.end_s - l.start_s);
-        let bps = if seconds > 0.0 { (l.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
+        let bps = if seconds > 0.0 { (l.statistics.delivered.bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
         let is_more = self.busiest.as_ref().is_none_or(|(start, _, max_bps)| l.start_s > *start || bps > *max_bps);
         if is_more {
-            self.busiest = Some((finite(l.start_s), l.link.clone(), bps));
+            self.busiest = Some((finite(l.start_s), l.statistics.link.clone(), bps));
         }
     }
 
@@ -147,7 +147,7 @@ mod tests {
             progress.record(r);
             if let LabRecord::Link(l) = r {
                 // Intervals of 500 ms.
-                max_bps = max_bps.max(l.delivered.bytes * 16);
+                max_bps = max_bps.max(l.statistics.delivered.bytes * 16);
             }
         }
         let line = progress.line(100);

@@ -153,7 +153,7 @@ impl LabReport {
 
     /// Number of planned runs.
     pub(super) fn planned_runs(&self) -> u64 {
-        u64::from(self.experiment.points) * u64::from(self.experiment.repetitions)
+        self.experiment.planned_runs()
     }
 
     pub(super) fn is_interrupted(&self) -> bool {
@@ -278,8 +278,9 @@ fn slim(summaries: &mut [&mut Option<DelaySummary>]) {
 
 impl Intervals {
     fn link(&mut self, mut i: LinkInterval) {
-        slim(&mut [&mut i.wait, &mut i.lateness]);
-        let key = LinkKey { link: i.link.clone(), from: i.from.clone(), to: i.to.clone() };
+        let s = &mut i.statistics;
+        slim(&mut [&mut s.wait, &mut s.lateness]);
+        let key = LinkKey { link: s.link.clone(), from: s.from.clone(), to: s.to.clone() };
         self.links.entry(key).or_default().push(i);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use results::DelaySummary;
 use results::lab::{
-    Drops, FlowTotals, LinkTotals, PointSummary, ProgramEnd, PublishedValue, SizeBin, Traffic, Verdict, Volume,
+    Drops, FlowTotals, LinkStatistics, PointSummary, ProgramEnd, PublishedValue, SizeBin, Traffic, Verdict, Volume,
 };
 
 use super::format::{arrow, causes, estimate, link_label, metric_name, metric_value, point_label, span};
@@ -332,7 +332,7 @@ fn volume(v: &Volume) -> String {
 }
 
 /// Name of a link direction in the summary: the first direction is `forward`, or `up` for a LAN port.
-fn metric_prefix(run: &RunRecords, point: &PointSummary, l: &LinkTotals) -> Option<String> {
+fn metric_prefix(run: &RunRecords, point: &PointSummary, l: &LinkStatistics) -> Option<String> {
     let of_link: Vec<_> = run.start.links.iter().filter(|d| d.link == l.link).collect();
     let at = of_link.iter().position(|d| d.from == l.from && d.to == l.to)?;
     let names: [&str; 2] = if at == 0 { ["forward", "up"] } else { ["backward", "down"] };
@@ -340,14 +340,14 @@ fn metric_prefix(run: &RunRecords, point: &PointSummary, l: &LinkTotals) -> Opti
     prefixes.into_iter().find(|p| point.metrics.keys().any(|k| k.starts_with(p)))
 }
 
-fn links(h: &mut Html, report: &LabReport, run: &RunRecords, all: &[LinkTotals]) {
-    let mut busy: Vec<&LinkTotals> = all.iter().filter(|l| l.offered.packets > 0).collect();
+fn links(h: &mut Html, report: &LabReport, run: &RunRecords, all: &[LinkStatistics]) {
+    let mut busy: Vec<&LinkStatistics> = all.iter().filter(|l| l.offered.packets > 0).collect();
     if busy.is_empty() {
         return;
     }
     busy.sort_by_key(|l| core::cmp::Reverse(l.offered.bytes));
     let point = report.point(run.start.point);
-    let mean = |l: &LinkTotals, value: String, quantity: &str| match point.and_then(|p| metric_prefix(run, p, l)) {
+    let mean = |l: &LinkStatistics, value: String, quantity: &str| match point.and_then(|p| metric_prefix(run, p, l)) {
         Some(prefix) => below(value, point, &format!("{prefix}{quantity}")),
         None => value,
     };
@@ -362,9 +362,9 @@ fn links(h: &mut Html, report: &LabReport, run: &RunRecords, all: &[LinkTotals])
 }
 
 /// Adds the mean over the repetitions to a value of a link.
-type WithMean<'a> = dyn Fn(&LinkTotals, String, &str) -> String + 'a;
+type WithMean<'a> = dyn Fn(&LinkStatistics, String, &str) -> String + 'a;
 
-fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
+fn traffic<'a, 'b>(busy: &'a [&'b LinkStatistics], mean: &WithMean<'_>) -> Table<'a, &'b LinkStatistics> {
     let mut t = Table::new(busy);
     t.column("link direction", |l| Some(arrow(&link_label(&l.link, &l.from, &l.to))));
     t.column("offered", |l| Some(volume(&l.offered)));
@@ -388,7 +388,7 @@ fn traffic<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a,
     t
 }
 
-fn queues<'a, 'b>(busy: &'a [&'b LinkTotals], mean: &WithMean<'_>) -> Table<'a, &'b LinkTotals> {
+fn queues<'a, 'b>(busy: &'a [&'b LinkStatistics], mean: &WithMean<'_>) -> Table<'a, &'b LinkStatistics> {
     let mut t = Table::new(busy);
     t.column("link direction", |l| Some(arrow(&link_label(&l.link, &l.from, &l.to))));
     t.column("queue, median", |l| Some(bytes(l.queue.p50_bytes)));

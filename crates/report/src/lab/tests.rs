@@ -243,7 +243,7 @@ fn hostile_text_stays_text() {
                 r.values[0].value = evil.to_owned();
             }
             LabRecord::Flow(f) => f.flow = evil.to_owned(),
-            LabRecord::Link(l) => l.link = evil.to_owned(),
+            LabRecord::Link(l) => l.statistics.link = evil.to_owned(),
             LabRecord::RunEnd(e) => e.verdict = Verdict::Invalid { reasons: vec![evil.to_owned()] },
             LabRecord::Summary(s) => s.verdict = Verdict::Invalid { reasons: vec![evil.to_owned()] },
             LabRecord::Transfer(t) => t.flow = evil.to_owned(),
@@ -265,7 +265,7 @@ fn non_finite_numbers_are_harmless() {
             LabRecord::Experiment(e) => e.start_utc_s = f64::NAN,
             LabRecord::Run(r) => (r.duration_s, r.changes[0].at_s) = (f64::INFINITY, f64::NAN),
             LabRecord::Flow(f) => (f.start_s, f.end_s) = (f64::NAN, f64::NEG_INFINITY),
-            LabRecord::Link(l) => l.utilisation = Some(f64::NAN),
+            LabRecord::Link(l) => l.statistics.utilisation = Some(f64::NAN),
             LabRecord::Engine(e) => e.worker_cpu = vec![f64::INFINITY; 30],
             LabRecord::RunEnd(e) => e.busiest_worker = f64::NAN,
             LabRecord::Summary(s) => {
@@ -557,7 +557,7 @@ fn counters_at_their_maximum_do_not_stop_the_report() {
     let mut all = records(&Lab::single());
     for record in &mut all {
         match record {
-            LabRecord::Link(link) => link.dropped = full,
+            LabRecord::Link(link) => link.statistics.dropped = full,
             LabRecord::RunEnd(end) => end.links.iter_mut().for_each(|link| link.dropped = full),
             LabRecord::Experiment(_)
             | LabRecord::Run(_)

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use results::DelaySummary;
 use results::lab::{
-    FlowTotals, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkTotals, PublishedValue, SizeBin, Slowdown,
-    Traffic, Verdict,
+    FlowTotals, LabExperiment, LabRecord, LabRun, LabRunEnd, LabSummary, LinkStatistics, PublishedValue, SizeBin,
+    Slowdown, Traffic, Verdict,
 };
 
 use super::format::{causes, link_label, metric_value, point_label, run_count_text, span, spread, utc};
@@ -99,7 +99,7 @@ impl<W: Write> LabText<W> {
 
     /// Number of planned runs; 1 without an experiment record.
     fn planned(&self) -> u64 {
-        self.experiment.as_ref().map_or(1, |e| u64::from(e.points) * u64::from(e.repetitions))
+        self.experiment.as_ref().map_or(1, LabExperiment::planned_runs)
     }
 
     fn subject(&self, end: &LabRunEnd) -> String {
@@ -134,7 +134,7 @@ fn header<W: Write>(sheet: &mut Sheet<'_, W>, e: &LabExperiment) -> io::Result<(
         sheet.item("about", &e.about)?;
     }
     sheet.item("started", &format!("{}, seed {}, privilege: {}", utc(e.start_utc_s), e.seed, e.privilege))?;
-    sheet.item("size", &run_count_text(e.points, e.repetitions))?;
+    sheet.item("size", &run_count_text(e.points, e.repetitions, e.selected_runs))?;
     let h = &e.host;
     let cpus = if h.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", h.cpus) };
     sheet.item("engine", e.engine.text())?;
@@ -278,8 +278,8 @@ fn published<W: Write>(sheet: &mut Sheet<'_, W>, s: &LabSummary, all: &[Publishe
 }
 
 /// All link directions of a single run of a small network, otherwise those with drops, or the busiest.
-fn listed(all: &[LinkTotals], is_only: bool) -> (Vec<&LinkTotals>, usize) {
-    let mut busy: Vec<&LinkTotals> = all.iter().filter(|l| l.offered.packets > 0).collect();
+fn listed(all: &[LinkStatistics], is_only: bool) -> (Vec<&LinkStatistics>, usize) {
+    let mut busy: Vec<&LinkStatistics> = all.iter().filter(|l| l.offered.packets > 0).collect();
     let carrying = busy.len();
     if carrying > SMALL_NETWORK_LINKS_MAX || !is_only {
         busy.sort_by_key(|l| core::cmp::Reverse((l.dropped.total(), l.offered.bytes)));
@@ -290,7 +290,7 @@ fn listed(all: &[LinkTotals], is_only: bool) -> (Vec<&LinkTotals>, usize) {
     (busy, remaining)
 }
 
-fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) -> io::Result<()> {
+fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkStatistics], is_only: bool) -> io::Result<()> {
     let (shown, remaining) = listed(all, is_only);
     if shown.is_empty() {
         return if all.is_empty() { Ok(()) } else { sheet.item("links", "no packet entered any link") };
@@ -314,14 +314,14 @@ fn links<W: Write>(sheet: &mut Sheet<'_, W>, all: &[LinkTotals], is_only: bool) 
     }
 }
 
-fn dropped(l: &LinkTotals) -> String {
+fn dropped(l: &LinkStatistics) -> String {
     match l.dropped.total() {
         0 => "0".to_owned(),
         n => format!("{n} ({})", ratio(n as f64 / l.offered.packets.max(1) as f64)),
     }
 }
 
-fn by_cause(l: &LinkTotals) -> Option<String> {
+fn by_cause(l: &LinkStatistics) -> Option<String> {
     let by: Vec<String> =
         causes(&l.dropped).iter().filter(|(_, n)| *n > 0).map(|(cause, n)| format!("{cause} {n}")).collect();
     (!by.is_empty()).then(|| by.join(", "))

@@ -9,28 +9,28 @@ pub const RELAYS_MAX: usize = 3;
 /// The header that carries a frame over relays. On each hop the session of its two ends authenticates it together
 /// with the head of the frame. The sender of each hop rewrites position, queue, session, sequence, time and rate.
 ///
-/// `kind` u8 | `relays` 4 bits, `position` 4 bits | `rate` u8 | `queue` u8 | `receiver` u32 | `sequence` u64 | `origin` u32 | three `relays` u32 |
-/// `destination` u32 | `sent` u32.
+/// `kind` u8 | `relays` 4 bits, `position` 4 bits | `rate` u8 | `queue` u8 | `receiver` u32 | `sequence` u64 |
+/// `origin` u32 | three `relays` u32 | `destination` u32 | `sent` u32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
     /// Number of relays that the frame has passed, without the one that reads it.
     pub position: u8,
-    /// Reserved for the lowest available rate of the hops so far, which relays may only lower. Nodes write
+    /// Reserved for the lowest available rate of the hops so far, which relays may only lower. Members write
     /// [`UNKNOWN_RATE`] at present.
     pub rate: u8,
     /// Queue of this hop's sender, below [`QUEUES_MAX`].
     pub queue: u8,
     /// Session identifier of this hop, chosen by the receiver of the datagram.
     pub receiver: u32,
-    /// Sequence number in this hop's packet-number space (packet number space) and queue.
+    /// Sequence number in this hop's packet number space and queue.
     pub sequence: u64,
-    /// Node that sealed the frame.
+    /// Member that sealed the frame.
     pub origin: u32,
     /// Relays of the path, in order; entries from `count` on are zero.
     pub relays: [u32; RELAYS_MAX],
     /// Number of relays.
     pub count: u8,
-    /// Node for which the frame is destined.
+    /// Member for which the frame is destined.
     pub destination: u32,
     /// Send time on this hop, in microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,
@@ -92,7 +92,7 @@ impl Envelope {
     }
 
     /// Decodes the header of a datagram. `None` when it is too short, of another type, or has an invalid route: more
-    /// than three relays, a position past the end, or a node that occurs twice.
+    /// than three relays, a position past the end, or a member that occurs twice.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (b, _frame) = datagram.split_first_chunk::<ENVELOPE_BYTES>()?;
         let (count, position) = (b[1] >> 4, b[1] & 0x0f);
@@ -108,18 +108,18 @@ impl Envelope {
             destination: u32_at(b, 32)?,
             sent: u32_at(b, 36)?,
         };
-        let of_ours = b[0] == Kind::Envelope.byte() && usize::from(b[3]) < QUEUES_MAX;
+        let is_envelope = b[0] == Kind::Envelope.byte() && usize::from(b[3]) < QUEUES_MAX;
         let bounded = (1..=RELAYS_MAX as u8).contains(&count) && position <= count;
-        (of_ours && bounded && envelope.is_simple()).then_some(envelope)
+        (is_envelope && bounded && envelope.is_simple()).then_some(envelope)
     }
 
-    /// Whether no node occurs twice on the route, and the entries after the route are zero.
+    /// Whether no member occurs twice on the route, and the entries after the route are zero.
     fn is_simple(&self) -> bool {
         let route = self.route();
         let ends = [self.origin, self.destination];
-        let twice =
+        let has_duplicate =
             route.iter().enumerate().any(|(i, r)| ends.contains(r) || route.get(..i).is_some_and(|b| b.contains(r)));
         let rest = self.relays.get(route.len()..).unwrap_or_default();
-        !twice && self.origin != self.destination && rest.iter().all(|r| *r == 0)
+        !has_duplicate && self.origin != self.destination && rest.iter().all(|r| *r == 0)
     }
 }

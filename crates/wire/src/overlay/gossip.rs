@@ -1,5 +1,5 @@
 //! Gossip messages, reassembled from the pieces of [`Message::Gossip`](super::Message::Gossip): digests of the known
-//! records, and signed records. The originator signs a record, so that other nodes may forward it. The signature
+//! records, and signed records. The originator signs a record, so that other members may forward it. The signature
 //! precedes the [`SignedRecord`]; another crate creates and verifies it.
 
 mod message;
@@ -7,9 +7,10 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use message::{DIGEST_MAX, Known, Message};
+pub use message::{DIGEST_MAX, DigestEntry, Message};
 pub use record::{
-    LinkAdvertisement, RecordBody, RecordKey, SAID_MAX, SIGNATURE_BYTES, SIGNED_CONTEXT, SignedRecord, UNBOUNDED,
+    LinkAdvertisement, RECORD_BYTES_MAX, RecordBody, RecordKey, SIGNATURE_BYTES, SIGNED_CONTEXT, SignedRecord,
+    UNBOUNDED,
 };
 
 /// Takes `N` bytes from the front.

@@ -53,7 +53,7 @@ pub struct Macs<'a> {
     pub body: &'a [u8],
     /// First code: proves that the sender knows the receiver's public key.
     pub first: [u8; MAC_BYTES],
-    /// Second code: proves that the sender received this node's cookie; covers the first code, too.
+    /// Second code: proves that the sender received this member's cookie; covers the first code, too.
     pub second: [u8; MAC_BYTES],
 }
 

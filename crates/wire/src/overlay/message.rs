@@ -3,7 +3,7 @@ use super::{u32_at, u64_at};
 /// Maximum length of a message in bytes, so that it fits a frame on every path that supports IPv6.
 pub const MESSAGE_MAX: usize = 1100;
 
-/// Maximum number of packet number spaces (packet-number spaces) in one report.
+/// Maximum number of packet number spaces in one report.
 pub const REPORTS_MAX: usize = 24;
 
 const REPORT: u8 = 1;
@@ -17,21 +17,21 @@ const TRAIN_SEEN: u8 = 8;
 const CERTIFICATE: u8 = 9;
 const SIZE_IS: u8 = 10;
 
-/// Length in bytes of a packet number space's entry in a report.
-const LANE: usize = 40;
+/// Length in bytes of the entry of one packet number space in a report.
+const SPACE_REPORT_BYTES: usize = 40;
 /// Length in bytes of a gossip piece before its data.
-const GOSSIP_HEADER: usize = 9;
+const GOSSIP_HEADER_BYTES: usize = 9;
 
-/// Receiver's counters of one packet number space (packet-number space), from which both ends derive losses and delays.
+/// Receiver's counters of one packet number space, from which both ends derive losses and delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpaceReport {
-    /// Lane of the session.
+    /// Packet number space of the session.
     pub space: u8,
     /// Frames sent up to the latest frame that arrived, derived from the sequence numbers of each queue.
     pub sent: u64,
     /// Frames received since the session started, without duplicates.
     pub received: u64,
-    /// Payload bytes of the packets in these frames: traffic between the nodes' hosts, without overlay messages.
+    /// Payload bytes of the packets in these frames: traffic between the members' hosts, without overlay messages.
     pub bytes: u64,
     /// `sent` of the frame that arrived last.
     pub echo: u32,
@@ -42,7 +42,7 @@ pub struct SpaceReport {
     pub queued: u32,
 }
 
-/// Messages between nodes, carried inside sealed frames.
+/// Messages between members, carried inside sealed frames.
 ///
 /// A message is one byte of kind, then fields of fixed length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,8 @@ pub enum Message {
 }
 
 impl Message {
-    /// Encodes the message. A report of more than [`REPORTS_MAX`] packet number spaces is truncated, as is data that does not fit.
+    /// Encodes the message. A report of more than [`REPORTS_MAX`] packet number spaces is truncated, as is data that
+    /// does not fit.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Report(spaces) => {
@@ -119,7 +120,7 @@ impl Message {
                 b.extend(number.to_be_bytes());
                 b.extend(piece.to_be_bytes());
                 b.extend(pieces.to_be_bytes());
-                b.extend(data.iter().take(MESSAGE_MAX - GOSSIP_HEADER));
+                b.extend(data.iter().take(MESSAGE_MAX - GOSSIP_HEADER_BYTES));
                 b
             }
             Self::SizeAsked { bytes } => [&[SIZE_ASKED], &bytes.to_be_bytes()[..]].concat(),
@@ -144,8 +145,9 @@ impl Message {
         let size = |rest: &[u8]| rest.first_chunk().map(|b| u16::from_be_bytes(*b));
         match *kind {
             REPORT => {
-                let whole = rest.len().is_multiple_of(LANE) && rest.len() <= LANE * REPORTS_MAX;
-                let spaces = rest.chunks_exact(LANE).map(SpaceReport::read).collect::<Option<Vec<_>>>();
+                let whole =
+                    rest.len().is_multiple_of(SPACE_REPORT_BYTES) && rest.len() <= SPACE_REPORT_BYTES * REPORTS_MAX;
+                let spaces = rest.chunks_exact(SPACE_REPORT_BYTES).map(SpaceReport::read).collect::<Option<Vec<_>>>();
                 spaces.filter(|_| whole).map(Self::Report)
             }
             PROBE => Some(Self::Probe),
@@ -170,14 +172,14 @@ impl Message {
     }
 
     fn gossip(rest: &[u8]) -> Option<Self> {
-        let (header, data) = rest.split_first_chunk::<{ GOSSIP_HEADER - 1 }>()?;
+        let (header, data) = rest.split_first_chunk::<{ GOSSIP_HEADER_BYTES - 1 }>()?;
         let number = u32_at(header, 0)?;
         let (piece, pieces) = (u16::from_be_bytes([header[4], header[5]]), u16::from_be_bytes([header[6], header[7]]));
         (piece < pieces).then(|| Self::Gossip { number, piece, pieces, data: data.to_vec() })
     }
 
     /// Maximum bytes of data in one gossip piece.
-    pub const GOSSIP_DATA: usize = MESSAGE_MAX - GOSSIP_HEADER;
+    pub const GOSSIP_DATA: usize = MESSAGE_MAX - GOSSIP_HEADER_BYTES;
 
     /// Maximum bytes of a certificate.
     pub const CERTIFICATE_DATA: usize = MESSAGE_MAX - 1;

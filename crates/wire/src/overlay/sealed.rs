@@ -3,17 +3,18 @@ use super::{Kind, u32_at, u64_at};
 /// Length of the header of a sealed frame in bytes.
 pub const SEALED_BYTES: usize = 24;
 
-/// Lane (packet-number space) of frames that go directly to their receiver.
+/// Packet number space of frames that go directly to their receiver.
 pub const SPACE_DIRECT: u8 = 0;
-/// Lane of envelopes on one hop.
+/// Packet number space of envelopes on one hop.
 pub const SPACE_RELAYED: u8 = 1;
-/// Lane of packet trains and PMTU probes, so that losses which they cause themselves do not count as loss of the
-/// link. Frames over relays use the packet number spaces between this one and [`SPACE_SENSOR`], one for each path.
+/// Packet number space of packet trains and PMTU probes, so that losses which they cause themselves do not count as
+/// loss of the link. Frames over relays use the spaces between this one and [`SPACE_SENSOR`], one for each path.
 pub const SPACE_PROBES: u8 = 2;
-/// Lane of direct loss-sensor probes, which are counted apart from all other frames (Mark et al. 2008, section II.A).
+/// Packet number space of direct loss-sensor probes, which are counted apart from all other frames (Mark et al. 2008,
+/// section II.A).
 pub const SPACE_SENSOR: u8 = 16;
 
-/// Maximum number of sending threads of a node, each of which numbers its frames independently: two for each of 16
+/// Maximum number of sending threads of a member, each of which numbers its frames independently: two for each of 16
 /// queues, and one more.
 pub const QUEUES_MAX: usize = 33;
 
@@ -38,21 +39,23 @@ pub enum Content {
 }
 
 /// Header of a sealed frame, all of it authenticated:
-/// `kind` u8 | `content` 4 bits, `class` 4 bits | `queue` u8 | `space` u8 | `receiver` u32 | `sequence` u64 | `sent` u32 | `rate` u8 | zero 3 bytes.
+/// `kind` u8 | `content` 4 bits, `class` 4 bits | `queue` u8 | `space` u8 | `receiver` u32 | `sequence` u64 |
+/// `sent` u32 | `rate` u8 | zero 3 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
-    /// What is inside.
+    /// Type of the content.
     pub content: Content,
     /// Flow class, 0 to 15: 0 unknown, 1 a mouse (short flow), 2 an elephant (large flow), 3 a rate-aware sender.
     pub class: u8,
-    /// Queue of its sender, below [`QUEUES_MAX`]. Each queue numbers the frames of a packet number space independently, so that no
-    /// queue waits for another and reordering between queues does not count as loss.
+    /// Queue of its sender, below [`QUEUES_MAX`]. Each queue numbers the frames of a packet number space independently,
+    /// so that no queue waits for another and reordering between queues does not count as loss.
     pub queue: u8,
-    /// Packet-number space of the session, one for each path.
+    /// Packet number space of the session, one for each path.
     pub space: u8,
     /// Session identifier, chosen by the receiver of the frame.
     pub receiver: u32,
-    /// Sequence number in its packet number space and queue, from 0: with both it forms the nonce, and it reveals losses.
+    /// Sequence number in its packet number space and queue, from 0: with both it forms the nonce, and it reveals
+    /// losses.
     pub sequence: u64,
     /// Send time in microseconds of the sender's clock, modulo 2^32.
     pub sent: u32,

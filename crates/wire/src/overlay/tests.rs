@@ -3,7 +3,16 @@ use proptest::prelude::*;
 use super::*;
 
 prop_compose! {
-    fn sealed()(content in 0..3_u8, class in 0..16_u8, queue in 0..QUEUES_MAX as u8, space: u8, receiver: u32, sequence: u64, sent: u32, rate: u8) -> Sealed {
+    fn sealed()(
+        content in 0..3_u8,
+        class in 0..16_u8,
+        queue in 0..QUEUES_MAX as u8,
+        space: u8,
+        receiver: u32,
+        sequence: u64,
+        sent: u32,
+        rate: u8,
+    ) -> Sealed {
         let content = match content {
             0 => Content::Packet { partial: false },
             1 => Content::Packet { partial: true },
@@ -69,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0xb0..0xb8_u8) {
+    fn no_input_makes_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0xb0..0xb8_u8) {
         let mut bytes = bytes;
         for first in [None, Some(kind)] {
             if let (Some(first), Some(b)) = (first, bytes.first_mut()) {
@@ -88,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn an_envelope_is_passed_from_hop_to_hop() {
+fn each_relay_advances_the_hop_of_an_envelope() {
     let mut envelope = Envelope::new(1, &[7, 8, 9], 2).unwrap();
     let mut hops = Vec::new();
     for position in 0..=3 {
@@ -101,7 +110,7 @@ fn an_envelope_is_passed_from_hop_to_hop() {
 }
 
 #[test]
-fn routes_that_are_none_are_refused() {
+fn invalid_routes_are_rejected() {
     assert_eq!(Envelope::new(1, &[], 2), None, "a direct frame needs no envelope");
     assert_eq!(Envelope::new(1, &[3, 4, 5, 6], 2), None);
     for (relays, origin, destination) in [([3, 3, 0], 1, 2), ([1, 0, 0], 1, 2), ([2, 0, 0], 1, 2), ([3, 0, 0], 1, 1)] {
@@ -117,36 +126,37 @@ fn routes_that_are_none_are_refused() {
     }
 }
 
-/// Bytes written as the document has them: two digits each, blanks between fields.
+/// Bytes in the notation of the specification: two digits each, blanks between fields.
 fn bytes(text: &str) -> Vec<u8> {
     let digits = text.split_whitespace().collect::<String>();
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }
 
 #[test]
-fn datagrams_of_a_handshake_are_as_the_document_has_them() {
-    let noise = "a0a1a2a3a4a5a6a7 b0b1b2b3b4b5b6b7 c0c1c2c3c4c5c6c7 d0d1d2d3d4d5d6d7 e0e1e2e3e4e5e6e7 f0f1f2f3f4f5f6f7 0a1a2a3a4a5a6a7a";
+fn handshake_datagrams_have_the_layout_of_the_specification() {
+    let noise = "a0a1a2a3a4a5a6a7 b0b1b2b3b4b5b6b7 c0c1c2c3c4c5c6c7 d0d1d2d3d4d5d6d7 e0e1e2e3e4e5e6e7 \
+        f0f1f2f3f4f5f6f7 0a1a2a3a4a5a6a7a";
     let codes = ["00112233445566778899aabbccddeeff", "0f1e2d3c4b5a69788796a5b4c3d2e1f0"];
     // b1 | 0 0 0 | sender u32 | Noise 104 | mac1 16 | mac2 16
     let longer = format!(
         "{noise} 8b9babbbcbdbebfb 0c1c2c3c4c5c6c7c 8d9dadbdcdddedfd 0e1e2e3e4e5e6e7e 8f9fafbfcfdfefff 0123456789abcdef"
     );
     let initiation = bytes(&format!("b1 000000 12345678 {longer} {} {}", codes[0], codes[1]));
-    let said = Initiation { sender: 0x1234_5678, noise: bytes(&longer).try_into().unwrap() };
+    let first = Initiation { sender: 0x1234_5678, noise: bytes(&longer).try_into().unwrap() };
     // b2 | 0 0 0 | sender u32 | receiver u32 | Noise 56 | mac1 16 | mac2 16
     let response = bytes(&format!("b2 000000 9abcdef0 12345678 {noise} {} {}", codes[0], codes[1]));
-    let answered = Response { sender: 0x9abc_def0, receiver: 0x1234_5678, noise: bytes(noise).try_into().unwrap() };
+    let reply = Response { sender: 0x9abc_def0, receiver: 0x1234_5678, noise: bytes(noise).try_into().unwrap() };
     assert_eq!((initiation.len(), response.len()), (144, 100));
     assert_eq!((Kind::of(&initiation), Kind::of(&response)), (Some(Kind::Initiation), Some(Kind::Response)));
-    assert_eq!(Initiation::decode(&initiation), Some(said));
-    assert_eq!(Response::decode(&response), Some(answered));
-    // The holder of the keys writes the codes.
-    assert_eq!(said.encode()[..], [&initiation[..144 - 32], &[0; 32]].concat());
-    assert_eq!(answered.encode()[..], [&response[..100 - 32], &[0; 32]].concat());
+    assert_eq!(Initiation::decode(&initiation), Some(first));
+    assert_eq!(Response::decode(&response), Some(reply));
+    // The wire crate leaves the codes zero; the holder of the keys writes them.
+    assert_eq!(first.encode()[..], [&initiation[..144 - 32], &[0; 32]].concat());
+    assert_eq!(reply.encode()[..], [&response[..100 - 32], &[0; 32]].concat());
     for datagram in [&initiation, &response] {
-        let [first, second] = codes.map(|code| bytes(code).try_into().unwrap());
+        let [mac1, mac2] = codes.map(|code| bytes(code).try_into().unwrap());
         let body = &datagram[..datagram.len() - 32];
-        assert_eq!(Macs::of(datagram), Some(Macs { body, first, second }));
+        assert_eq!(Macs::of(datagram), Some(Macs { body, first: mac1, second: mac2 }));
         assert_eq!(Macs::with_first(datagram), &datagram[..datagram.len() - 16]);
     }
     // b3 | 0 0 0 | receiver u32 | nonce 12 | sealed cookie 32
@@ -158,8 +168,9 @@ fn datagrams_of_a_handshake_are_as_the_document_has_them() {
 }
 
 #[test]
-fn a_sealed_frame_is_as_the_document_has_it() {
-    // b4 | content 4 bits, class 4 bits | queue u8 | packet number space u8 | receiver u32 | sequence u64 | sent u32 | rate u8 | 0 0 0 | contents | tag 16
+fn a_sealed_frame_has_the_layout_of_the_specification() {
+    // b4 | content 4 bits, class 4 bits | queue u8 | space u8 | receiver u32 | sequence u64 | sent u32 | rate u8 |
+    // 0 0 0 | contents | tag 16
     let frame = |second: &str| bytes(&format!("b4 {second} 0b 0d 12345678 0123456789abcdef fedcba98 5a 000000"));
     let all = [
         ("00", Content::Packet { partial: false }, 0),
@@ -184,13 +195,13 @@ fn a_sealed_frame_is_as_the_document_has_it() {
         assert_eq!((header.encode().to_vec(), Sealed::decode(&bytes)), (bytes, Some(header)), "{second}");
     }
     assert_eq!(Kind::of(&frame("00")), Some(Kind::Sealed));
-    assert_eq!(["30", "40", "f0"].map(|second| Sealed::decode(&frame(second))), [None; 3], "contents of no kind");
+    assert_eq!(["30", "40", "f0"].map(|second| Sealed::decode(&frame(second))), [None; 3], "unknown type of content");
 }
 
 #[test]
-fn an_envelope_is_as_the_document_has_it() {
-    // b5 | relays 4 bits, position 4 bits | rate u8 | queue u8 | receiver u32 | sequence u64 | origin u32 | relay u32, three times |
-    // destination u32 | sent u32 | frame | tag 16
+fn an_envelope_has_the_layout_of_the_specification() {
+    // b5 | relays 4 bits, position 4 bits | rate u8 | queue u8 | receiver u32 | sequence u64 | origin u32 |
+    // relay u32, three times | destination u32 | sent u32 | frame | tag 16
     let of = |second: &str, relays: &str| {
         let (before, behind) = ("5a 0b 12345678 0123456789abcdef a1b2c3d4", "e1f2a3b4 fedcba98");
         bytes(&format!("b5 {second} {before} {relays} {behind}"))
@@ -218,7 +229,7 @@ fn an_envelope_is_as_the_document_has_it() {
 }
 
 #[test]
-fn messages_are_as_the_document_has_them() {
+fn messages_have_the_layout_of_the_specification() {
     let space = |space| SpaceReport {
         space,
         sent: 0x0102_0304_0506_0708,
@@ -228,7 +239,7 @@ fn messages_are_as_the_document_has_them() {
         held: 0x4142_4344,
         queued: 0x5152_5354,
     };
-    // packet number space u32 | sent u64 | received u64 | bytes u64 | echo u32 | held u32 | queued u32
+    // space u32 | sent u64 | received u64 | bytes u64 | echo u32 | held u32 | queued u32
     let counts = "0102030405060708 1112131415161718 2122232425262728 31323334 41424344 51525354";
     let all = [
         (Message::Report(vec![space(0), space(9)]), format!("01 00000000 {counts} 00000009 {counts}")),
@@ -253,5 +264,5 @@ fn messages_are_as_the_document_has_them() {
     }
 }
 
-// No answer of a handshake is longer than its question.
+// No reply of the handshake is longer than its request, which excludes amplification.
 const _: () = assert!(RESPONSE_BYTES < INITIATION_BYTES && COOKIE_BYTES < INITIATION_BYTES);

@@ -148,7 +148,7 @@ pub(in crate::core) fn on_report(
             continue;
         }
         let change = link.outgoing.loss.note(now, sent, lost);
-        link.worst_tx_loss.note_afresh(now, WORST_LOSS_SPAN, link.outgoing.loss.latest(now).share, f64::max);
+        link.worst_tx_loss.note_or_reset(now, WORST_LOSS_SPAN, link.outgoing.loss.latest(now).share, f64::max);
         if change == Some(Change::More) {
             // The path MTU may have become smaller.
             peer.path_mtu.confirm(now);

@@ -1,4 +1,5 @@
-//! Members that come, go, die and begin anew, and links that go dark and lose: handshakes, gossip and route control of all of them together.
+//! Members that come, go, die and begin anew, and links that go dark and lose: handshakes, gossip and route control of
+//! all of them together.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +7,8 @@ use super::*;
 
 /// Something happens so often, and is over after 5 to 60 s.
 const TURN: Duration = Duration::from_secs(12);
-/// Of a turn, what all may take to find their ways: who begins anew and waits for a link that is dark decides after a second, and calls those beyond it then; an
-/// answer that is lost costs another second or two.
+/// Of a turn, what all may take to find their ways: who begins anew and waits for a link that is dark decides after a
+/// second, and calls those beyond it then; an answer that is lost costs another second or two.
 const SETTLE: Duration = Duration::from_secs(5);
 const PACKETS: Duration = Duration::from_millis(40);
 
@@ -190,7 +191,8 @@ fn live(circle: Circle, seed: u64, turns: usize) {
         life.is_bounded();
     }
     assert!(counted > turns * circle.members * 100 && 2 * seen.len() > turns, "{counted}, {seen:?}");
-    // Who finds its way lost takes what it knows of at that moment, and may keep a lossy one for the hold-down of 10 s, or until a link has been back for 8 to 16 s.
+    // Who finds its way lost takes what it knows of at that moment, and may keep a lossy one for the hold-down of 10 s,
+    // or until a link has been back for 8 to 16 s.
     let all: usize = lost.iter().map(|l| l.3.0).sum();
     assert!(all * 1000 < counted && lost.iter().all(|l| l.3.0 * 3 < l.3.1), "{all} of {counted}: {lost:#?}");
     let rest: Vec<Caveat> = life.caveats.keys().copied().collect();
@@ -223,7 +225,8 @@ fn nobody_is_blamed_for_the_silence_of_the_dead() {
     assert_eq!(world.hosts[0].core.routes(number(1)).first().map(|w| w.path.relays().len()), Some(2));
     world.flow(0, 1, SECOND);
     world.hosts[1].is_dead = true;
-    // Its neighbour notices within half a second and a round trip; the sender may be in doubt for a moment before it hears of that.
+    // Its neighbour notices within half a second and a round trip; the sender may be in doubt for a moment before it
+    // hears of that.
     world.flow(0, 1, 2 * SECOND);
     let since = world.now;
     assert_eq!(world.hosts[0].paths(1), Vec::<String>::new());

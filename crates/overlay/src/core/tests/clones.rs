@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Packets of 5 ms each between the first member and the last, both ways, until then: the times at which one was sent that did not arrive.
+/// Packets of 5 ms each between the first member and the last, both ways, until then: the times at which one was sent
+/// that did not arrive.
 fn lost(world: &mut World, (a, b): (usize, usize), until: Instant) -> [Vec<Instant>; 2] {
     let mut lost = [Vec::new(), Vec::new()];
     // The copy has the addresses of the member whose it is.
@@ -71,7 +72,8 @@ fn a_copy_is_the_member_when_that_is_gone() {
     }
     world.run(5 * SECOND);
     world.hosts[2].is_dead = true;
-    // Until its silence is noticed, and the next call of the copy, which nobody has answered with more than keys until then.
+    // Until its silence is noticed, and the next call of the copy, which nobody has answered with more than keys until
+    // then.
     world.run(10 * SECOND);
     assert!(world.hosts[3].is_linked(0) && world.hosts[3].is_linked(1));
     world.hosts[3].delivered.clear();

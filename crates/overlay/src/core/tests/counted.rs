@@ -23,7 +23,8 @@ fn what_went_over_a_link_is_counted_beyond_the_end_of_its_sessions() {
         before = counted;
     }
     assert!(sessions.len() >= 3, "{}", sessions.len());
-    // Nothing is lost on the way, so that what one sent the other received, but for what is on its way and the last moments of a session.
+    // Nothing is lost on the way, so that what one sent the other received, but for what is on its way and the last
+    // moments of a session.
     let [sent, received, ..] = before;
     let all: u64 =
         world.seen.iter().filter(|(from, _, d)| *from == 0 && d[0] >= 0xb4).map(|(_, _, d)| d.len() as u64 + 28).sum();

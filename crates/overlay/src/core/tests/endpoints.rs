@@ -116,7 +116,8 @@ fn who_is_reached_over_a_relay_is_looked_up_and_called_directly_all_the_same() {
         world.run(5 * SECOND);
         assert!(!world.hosts[0].is_linked(1));
         assert_eq!(world.hosts[0].paths(1), [format!("via {}", number(2))]);
-        // Where the first addresses lead nobody hears the probes, and the next is tried when the name has been looked up again, after 8 and 16 s.
+        // Where the first addresses lead nobody hears the probes, and the next is tried when the name has been looked
+        // up again, after 8 and 16 s.
         for _ in 0..addresses.len() {
             answer(&mut world, Ok(addresses.clone()));
             world.run(20 * SECOND);

@@ -9,8 +9,9 @@ fn flood(world: &mut World, to: usize, span: Duration) -> (usize, usize) {
     flood_of(1, world, to, span)
 }
 
-/// Sends a member initiations that anybody can make who knows its public key, so many a millisecond in the mean, each from another address, for a span; meanwhile
-/// there are flows of a packet each 5 ms both ways, wherever there is a way. Says how many packets were sent and how many came.
+/// Sends a member initiations that anybody can make who knows its public key, so many a millisecond in the mean, each
+/// from another address, for a span; meanwhile there are flows of a packet each 5 ms both ways, wherever there is a
+/// way. Says how many packets were sent and how many came.
 fn flood_of(each_ms: u32, world: &mut World, to: usize, span: Duration) -> (usize, usize) {
     let delivered = |w: &World| w.hosts.iter().map(|h| h.delivered.len()).sum::<usize>();
     let (before, end, mut sent) = (delivered(world), world.now + span, 0);
@@ -60,8 +61,8 @@ fn who_begins_during_a_flood_gets_a_session_by_a_cookie() {
         assert_eq!(with_cookie(&world, 0), 0);
         let before = world.hosts[1].core.net.session(number(0)).map(|s| s.local);
         world.hosts[0] = Host::new(settings(0, 2), 4712, world.now);
-        // Two round trips of 20 ms, half of one that shows that the caller has the keys, and two ticks of 20 ms: sooner than a second attempt, which is
-        // made after 225 ms at least.
+        // Two round trips of 20 ms, half of one that shows that the caller has the keys, and two ticks of 20 ms: sooner
+        // than a second attempt, which is made after 225 ms at least.
         flood(&mut world, 1, Duration::from_millis(220));
         assert_eq!(with_cookie(&world, 0), 1, "{restarts}");
         let (local, remote) = session(&world, 1).unwrap();
@@ -100,8 +101,9 @@ fn keys_are_renewed_during_a_flood_without_a_lost_packet() {
 
 #[test]
 fn who_is_where_it_was_gets_a_cookie_at_once_however_large_a_flood_is_and_others_do_soon() {
-    // Of ten thousand a second, five times what is sent to addresses that are nobody's; and of three thousand for who calls from elsewhere, so that each of
-    // its calls is answered with two thirds of probability, the third after 0.75 s.
+    // Of ten thousand a second, five times what is sent to addresses that are nobody's; and of three thousand for who
+    // calls from elsewhere, so that each of its calls is answered with two thirds of probability, the third after 0.75
+    // s.
     for (is_known, each_ms, within) in [(true, 10, 220), (false, 3, 1500)] {
         let mut world = World::new(2);
         world.hosts[1] = Host::waiting(1, 4711, world.now);

@@ -19,8 +19,8 @@ fn members(count: usize, seed: u64, capacity: Option<u64>) -> World {
     world
 }
 
-/// The paper's topology *Forward* (Mark et al. 2008, figure 2) with one relay: to the last member directly over a satellite of 45 Mb/s, or over the second
-/// member and one of 3 Mb/s. Nobody is told a capacity.
+/// The paper's topology *Forward* (Mark et al. 2008, figure 2) with one relay: to the last member directly over a
+/// satellite of 45 Mb/s, or over the second member and one of 3 Mb/s. Nobody is told a capacity.
 fn forward(seed: u64) -> World {
     let mut world = members(3, seed, None);
     world.set(0, 1, Some(Wire { delay: Duration::from_micros(100), rate: Some(100 * MBPS), ..WIRE }));
@@ -34,7 +34,8 @@ fn satellites(world: &mut World, [direct, relayed]: [f64; 2]) {
     world.set(1, 2, Some(wire(270, 3, relayed)));
 }
 
-/// A connection from the first member to the last: in each tick so many packets of 1300 bytes at once, half as many answers, and what the node tells of it.
+/// A connection from the first member to the last: in each tick so many packets of 1300 bytes at once, half as many
+/// answers, and what the node tells of it.
 fn connection(world: &mut World, span: Duration, mut packets: impl FnMut(&World) -> usize) {
     let (last, end) = (world.hosts.len() - 1, world.now + span);
     while world.now < end {
@@ -64,8 +65,8 @@ fn changes(world: &World, since: Instant) -> Vec<f64> {
 fn a_round_trip_is_that_of_the_link_whichever_way_the_answer_takes() {
     let mut world = forward(1);
     satellites(&mut world, [0.0, 0.05]);
-    // The two ends of the slow satellite send to each other over the first member, and are told of all frames by that way, too: there by the slow satellite,
-    // back by the other is a shorter way round.
+    // The two ends of the slow satellite send to each other over the first member, and are told of all frames by that
+    // way, too: there by the slow satellite, back by the other is a shorter way round.
     for _ in 0..600 {
         for (from, to) in [(1, 2), (2, 1)] {
             world.send_packet(from, to, inner(from), 500);
@@ -99,14 +100,15 @@ fn a_slow_link_gets_all_the_probes_that_it_pays_for() {
         (*from, *to) == (1, 2) && d[0] == 0xb4 && d[3] == SPACE_PROBES && d.len() == 43
     };
     let trials = world.seen.iter().filter(is_companion).count() as f64 / 5.0;
-    // Three quarters of a hundredth of 3 Mb/s. What is saved of that at the begin and at the end differs by 30 s of it at most, 10 %; the spacing is Poisson's: 10,000 vary
-    // by 1 %. Reports are sent besides.
+    // Three quarters of a hundredth of 3 Mb/s. What is saved of that at the begin and at the end differs by 30 s of it
+    // at most, 10 %; the spacing is Poisson's: 10,000 vary by 1 %. Reports are sent besides.
     let bytes = 69.0 * (probes(&world) - before) + trials * (5.0 * 71.0 + 1500.0);
     let share = 8.0 * bytes / 300.0 / 3e6;
     assert!((share / 0.0075 - 1.0).abs() < 0.12 && trials >= 30.0, "{share}, {trials} trials");
 }
 
-/// 50 kb/s: less than what TCP gets at a loss of 0.15. A way that carries more is not left for one that promises less than that.
+/// 50 kb/s: less than what TCP gets at a loss of 0.15. A way that carries more is not left for one that promises less
+/// than that.
 fn tcp() -> impl FnMut(&World) -> usize {
     let mut tick = 0;
     move |_| {
@@ -123,17 +125,19 @@ fn losses_are_followed_on_fast_and_on_slow_links() {
         satellites(&mut world, losses);
         let begin = world.now;
         connection(&mut world, 40 * SECOND, tcp());
-        // The fast satellite tells within a fraction of a second. On the slow one 60 frames a second come, of which each tells 0.01 from 0.15 by
-        // 0.01 ln(1/15) + 0.99 ln(0.99/0.85) = 0.124 nats: half of 3 + 2 ln 10 after 31 of them, 0.5 s, and half of 15 + 2 ln 10 after 80; but as soon as it is in doubt
-        // it is probed eight times as often, so that these and the two or three times as many by which the interval is narrow enough take 0.8 s more. Then half a
-        // second each for the way, the gossip and the confirmation.
+        // The fast satellite tells within a fraction of a second. On the slow one 60 frames a second come, of which
+        // each tells 0.01 from 0.15 by 0.01 ln(1/15) + 0.99 ln(0.99/0.85) = 0.124 nats: half of 3 + 2 ln 10 after 31 of
+        // them, 0.5 s, and half of 15 + 2 ln 10 after 80; but as soon as it is in doubt it is probed eight times as
+        // often, so that these and the two or three times as many by which the interval is narrow enough take 0.8 s
+        // more. Then half a second each for the way, the gossip and the confirmation.
         let after = changes(&world, begin);
         let most = if period % 2 == 0 { 4.0 } else { 2.0 };
         assert!(after.len() == 1 && after[0] < most, "period {period}: {after:?}");
     }
 }
 
-/// Between two ways of which one loses 0.05 and the other 0.15, in turns, TCP gets some 1.2 and 0.3 Mb/s over these round trips.
+/// Between two ways of which one loses 0.05 and the other 0.15, in turns, TCP gets some 1.2 and 0.3 Mb/s over these
+/// round trips.
 #[test]
 fn a_changing_network_is_followed_for_twenty_minutes() {
     let mut world = members(4, 4, Some(20 * MBPS));
@@ -160,15 +164,17 @@ fn a_changing_network_is_followed_for_twenty_minutes() {
     assert!(sessions.len() >= 10, "keys have changed: {}", sessions.len());
     lags.sort_by(f64::total_cmp);
     let (median, last) = (lags[lags.len() / 2], lags[lags.len() - 1]);
-    // The goal for the median. By chance a loss is known later, but not by as much as route control takes before it comes back to a way.
+    // The goal for the median. By chance a loss is known later, but not by as much as route control takes before it
+    // comes back to a way.
     assert!(lags.len() > 20 && median < 2.0 && last < 8.0, "{lags:?}");
     assert_eq!(extra, 0, "changes that the network did not have");
     let downs = world.hosts.iter().flat_map(|h| &h.events).filter(|(_, e)| matches!(e, Event::Link { up: false, .. }));
     assert_eq!(downs.count(), 0);
 }
 
-/// The schedule of figure 4 over the two satellites (figures 7 and 8): as 0.15 and 0.05 change sides, so does the better way, by 1.6 to 2.5 times. Gives the seconds
-/// after which each of forty changes was followed, to the fast satellite and to the slow one.
+/// The schedule of figure 4 over the two satellites (figures 7 and 8): as 0.15 and 0.05 change sides, so does the
+/// better way, by 1.6 to 2.5 times. Gives the seconds after which each of forty changes was followed, to the fast
+/// satellite and to the slow one.
 fn schedule(seed: u64) -> [Vec<f64>; 2] {
     let (mut world, mut spans) = (forward(seed), Prng::new(seed + 1));
     satellites(&mut world, [0.15, 0.05]);
@@ -188,7 +194,8 @@ fn schedule(seed: u64) -> [Vec<f64>; 2] {
 
 #[test]
 fn the_papers_satellites_are_followed_within_two_seconds() {
-    // Medians of twenty changes to the slow satellite differ from 1.7 to 2.8 s by chance, so that six such are counted together.
+    // Medians of twenty changes to the slow satellite differ from 1.7 to 2.8 s by chance, so that six such are counted
+    // together.
     let runs = Vec::from_iter((6..12).map(schedule));
     let [fast, slow] = [0, 1].map(|side| runs.iter().flat_map(|lags| lags[side].clone()).collect::<Vec<_>>());
     let of = |lags: &[f64]| {
@@ -199,7 +206,8 @@ fn the_papers_satellites_are_followed_within_two_seconds() {
     };
     let (all, fast, slow) = (of(&[&fast[..], &slow].concat()), of(&fast), of(&slow));
     println!("{all} {fast} {slow}");
-    // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is seen to have become worse it gets 40 a
-    // second; then its end is 270 ms away (1.1 to 5.3 s; to the one of 45 Mb/s 1.1 to 1.6 s).
+    // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is
+    // seen to have become worse it gets 40 a second; then its end is 270 ms away (1.1 to 5.3 s; to the one of 45 Mb/s
+    // 1.1 to 1.6 s).
     assert!(all < 2.0 && fast < 1.6 && slow < 2.6, "{all} {fast} {slow}");
 }

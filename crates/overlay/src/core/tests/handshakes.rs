@@ -11,7 +11,8 @@ fn sent(world: &World, kind: Kind) -> [usize; 2] {
 #[test]
 fn the_first_answer_counts_though_it_comes_after_the_next_call() {
     let mut world = World::new(2);
-    // Over a geostationary satellite: calls go out after 0, 0.3 and 0.75 s, and the answer to the first comes after 0.6.
+    // Over a geostationary satellite: calls go out after 0, 0.3 and 0.75 s, and the answer to the first comes after
+    // 0.6.
     world.set(0, 1, Some(Wire { delay: Duration::from_millis(300), ..WIRE }));
     world.run(Duration::from_millis(650));
     let has_session = |w: &World, of: usize| w.hosts[of].core.net.session(number(1 - of)).is_some();

@@ -60,7 +60,8 @@ fn is_left(world: &mut World) {
 
 #[test]
 fn a_relay_that_praises_a_lossy_link_to_it_is_left() {
-    // To the second member by the third and fourth, or by the third and fifth: the fourth says that its link from the third is perfect.
+    // To the second member by the third and fourth, or by the third and fifth: the fourth says that its link from the
+    // third is perfect.
     let mut world = World::new(5);
     for (a, b) in [(0, 1), (0, 3), (0, 4), (1, 2), (3, 4)] {
         world.set(a, b, None);
@@ -127,7 +128,8 @@ fn a_relay_that_says_it_is_near_is_left() {
         world.lies = Some(Lies { by: 2, advertisement, message: near });
         world.flow(0, 1, 30 * SECOND);
         assert!(through(&world, 2), "it draws traffic: {:?}", world.hosts[0].paths(1));
-        // Each way over it is longer for half a minute, after 20 s in which that was not yet known: then it is left, and only looked at from time to time.
+        // Each way over it is longer for half a minute, after 20 s in which that was not yet known: then it is left,
+        // and only looked at from time to time.
         world.flow(0, 1, 90 * SECOND);
         let mut there = 0;
         for _ in 0..120 {
@@ -152,7 +154,8 @@ fn who_reports_what_never_arrived_harms_only_itself() {
 /// Trains get longer as long as they come too soon, and go on as long as they do not agree.
 #[test]
 fn who_says_that_nothing_fits_is_believed_no_further_than_every_link_goes() {
-    // The destination, of the second hop, and to the relay, of what it sends itself. A way that carries nothing would lose nothing, and so be kept.
+    // The destination, of the second hop, and to the relay, of what it sends itself. A way that carries nothing would
+    // lose nothing, and so be kept.
     let silent = |message| if let Message::SizeIs { .. } = message { Message::SizeIs { bytes: 1 } } else { message };
     let mut world = World::new(3);
     world.set(0, 1, None);
@@ -163,7 +166,8 @@ fn who_says_that_nothing_fits_is_believed_no_further_than_every_link_goes() {
     });
     world.run(5 * SECOND);
     let path = world.hosts[0].core.routes(number(1)).first().map(|w| w.path).unwrap();
-    // 1280 bytes are what every link carries; 48 of IPv6 and UDP, 56 of the envelope and 40 of the frame are no packet's.
+    // 1280 bytes are what every link carries; 48 of IPv6 and UDP, 56 of the envelope and 40 of the frame are no
+    // packet's.
     let most = packet_max(&world.hosts[0].core, &path);
     assert!((1100..1280).contains(&most), "{most}");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));

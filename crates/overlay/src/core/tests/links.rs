@@ -44,7 +44,8 @@ fn a_link_that_becomes_slower_is_known_to_be_so() {
         let mut world = pair(100 * MBPS, 100 * MBPS);
         world.run(60 * SECOND);
         world.wires.insert((0, 1), Wire { rate: Some(slower * MBPS), ..WIRE });
-        // The next train comes within 45 s, and one that is off is followed by others as soon as they are paid for, in 2 s.
+        // The next train comes within 45 s, and one that is off is followed by others as soon as they are paid for, in
+        // 2 s.
         world.run(60 * SECOND);
         let [to, ..] = capacities(&world);
         assert!((to.unwrap() as f64 / (slower * MBPS) as f64 - 1.0).abs() < 0.02, "{slower}: {to:?}");
@@ -88,7 +89,8 @@ fn trains(world: &mut World, span: Duration, carries: u64) -> Vec<Instant> {
 #[test]
 fn a_round_trip_that_is_another_has_trains_sent_anew() {
     const SELDOM: Duration = Duration::from_secs(15);
-    // Of 10 ms each way. A quarter of the round trip of 20 ms more or less is another link, and less is what happens on the same.
+    // Of 10 ms each way. A quarter of the round trip of 20 ms more or less is another link, and less is what happens on
+    // the same.
     for (delay, is_another) in [(10, false), (12, false), (8, false), (5, true), (30, true)] {
         let mut world = pair(100 * MBPS, 100 * MBPS);
         // They agree.
@@ -164,8 +166,8 @@ fn what_arrived_before_a_link_went_down_does_not_bring_it_back() {
     }
 }
 
-/// IP bytes of what the first member has sent for no other reason than to find something out, by what every listener sees: probes, which are frames of a message of one
-/// byte, and all in the packet number space of trains and trials.
+/// IP bytes of what the first member has sent for no other reason than to find something out, by what every listener
+/// sees: probes, which are frames of a message of one byte, and all in the packet number space of trains and trials.
 fn probing(world: &World) -> usize {
     let is_probe = |d: &[u8]| d[0] == 0xb4 && (d[3] == SPACE_PROBES || d.len() == 40 + 1);
     world.seen.iter().filter(|(from, _, d)| *from == 0 && is_probe(d)).map(|(_, _, d)| d.len() + 28).sum()
@@ -193,7 +195,8 @@ fn probes_of_all_kinds_stay_within_their_budget() {
             bytes += probing(&world);
             world.seen.clear();
         }
-        // A hundredth, what half of the savings holds at the begin, and half a minute of trains that are not paid for yet.
+        // A hundredth, what half of the savings holds at the begin, and half a minute of trains that are not paid for
+        // yet.
         let passed = world.now.saturating_since(begin).as_secs_f64();
         let share = bytes as f64 * 8.0 / passed / rate as f64;
         assert!(share < 0.01 * (passed + 15.0 + 30.0 * 0.25) / passed, "{mbps} Mb/s: {share}");
@@ -311,7 +314,8 @@ fn a_way_over_a_relay_follows_a_link_that_became_narrower() {
     // Half way between two confirmations.
     world.run(25 * SECOND);
     assert_eq!(most(&world, 1, 2), Some(usize::from(crate::DEFAULT_MTU)));
-    // Without a word to anybody: what is lost of a flow of 2 Mb/s has the relay look at the link's size, and it says what it found.
+    // Without a word to anybody: what is lost of a flow of 2 Mb/s has the relay look at the link's size, and it says
+    // what it found.
     world.set(0, 2, Some(Wire { size: 1400, ..WIRE }));
     let narrowed = world.now;
     while most(&world, 1, 2).is_none_or(|m| m > 1400 - 48 - 96) {
@@ -388,8 +392,8 @@ fn what_was_lost_before_a_way_rested_is_not_held_against_it_later() {
 
 #[test]
 fn a_way_over_a_relay_is_there_again_with_the_link_to_the_relay() {
-    // What is sent while one link is dark is not answered, and says nothing about the other one; and who has said that its link was down is heard when it
-    // says that it is up.
+    // What is sent while one link is dark is not answered, and says nothing about the other one; and who has said that
+    // its link was down is heard when it says that it is up.
     for dark in [&[(0, 1)][..], &[(1, 2)], &[(0, 1), (1, 2)]] {
         let mut world = World::new(3);
         world.set(0, 2, None);

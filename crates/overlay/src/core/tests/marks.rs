@@ -21,7 +21,8 @@ fn checksum(header: &[u8]) -> u16 {
 fn a_mark_on_the_datagram_goes_on_in_the_packet_or_drops_it() {
     const DSCP: u8 = 46 << 2;
     let (not_capable, ect0, ect1, marked) = (0, 2, 1, 3);
-    // What is in the packet, what is on the datagram, and what the packet has in the end: nothing where it could not say it.
+    // What is in the packet, what is on the datagram, and what the packet has in the end: nothing where it could not
+    // say it.
     let all = [
         (not_capable, ect0, Some(not_capable)),
         (not_capable, marked, None),

@@ -76,7 +76,8 @@ fn who_comes_by_a_certificate_hears_of_those_whom_its_seed_lists() {
 fn a_key_that_calls_like_that_of_a_member_is_not_taken_for_one() {
     let mut world = world(1_000_000, Some(certificate(2, 1_000_000)));
     world.run(4 * SECOND);
-    // The other point of the curve with the same first coordinate (RFC 8032, section 5.1.2): the same key to X25519 (RFC 7748).
+    // The other point of the curve with the same first coordinate (RFC 8032, section 5.1.2): the same key to X25519
+    // (RFC 7748).
     let mut twin = BASE64.decode(identity(2).public().to_string()).unwrap();
     twin[31] ^= 0x80;
     let twin: PublicKey = BASE64.encode(twin).parse().unwrap();
@@ -115,7 +116,12 @@ fn without_a_certificate_that_holds_nobody_gets_in() {
     };
     let forged = certificate(2, 10).replace("m2", "m3");
     let peers = certificate(1, 1000);
-    let all = [(None, ""), (Some(over), "over"), (Some(forged), "did not sign"), (Some(peers), "another key")];
+    let all = [
+        (None, ""),
+        (Some(over), "expired"),
+        (Some(forged), "not that of the certificate authority"),
+        (Some(peers), "another key"),
+    ];
     for (last, word) in all {
         let mut world = world(1_000_000, last.clone());
         world.run(4 * SECOND);

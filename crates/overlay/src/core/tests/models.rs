@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Rate predicted for the direct way, 40 ms and 1 % of loss, where this is the kernel's default and the settings say this.
+/// Rate predicted for the direct way, 40 ms and 1 % of loss, where this is the kernel's default and the settings say
+/// this.
 fn predicted(default: &str, policy: PolicyName, named: Option<&str>) -> u64 {
     let mut world = World::new(2);
     for index in 0..2 {
@@ -25,7 +26,8 @@ fn the_kernels_default_is_predicted_where_the_settings_name_none() {
     assert_eq!(predicted("bbr", Safire2008, None), predicted("cubic", Safire2008, None), "the paper has its formula");
 }
 
-/// After how many seconds the first way to the last member was changed, since then, where losses over both bridges change sides.
+/// After how many seconds the first way to the last member was changed, since then, where losses over both bridges
+/// change sides.
 fn changes_of(world: &World, since: Instant) -> Vec<f64> {
     let is_change = |e: &Event| matches!(e, Event::Route(d) if d.destination == number(3) && d.place == 0);
     let found = world.hosts[0].events.iter().filter(|(at, e)| *at >= since && is_change(e));
@@ -34,8 +36,8 @@ fn changes_of(world: &World, since: Instant) -> Vec<f64> {
 
 #[test]
 fn the_papers_policy_follows_two_of_its_intervals_later_and_not_before() {
-    // Losses are the mean of two intervals of 60 s: 0.1 on both sides a minute after they change sides, and after two minutes 0.15 and 0.05, the root of whose ratio
-    // is more than 1.5.
+    // Losses are the mean of two intervals of 60 s: 0.1 on both sides a minute after they change sides, and after two
+    // minutes 0.15 and 0.05, the root of whose ratio is more than 1.5.
     for (period, expected) in [(240, 1), (60, 0)] {
         let mut world = World::new(4);
         for index in 0..4 {

@@ -15,8 +15,9 @@ struct Overtaken {
     last: [f64; 2],
 }
 
-/// Two threads of the first member seal at the same time, frame by frame, and what the second of them has sealed is overtaken by all that the first
-/// has: by these queues, for 10 s. Of what the second thread sends, each of so many is lost.
+/// Two threads of the first member seal at the same time, frame by frame, and what the second of them has sealed is
+/// overtaken by all that the first has: by these queues, for 10 s. Of what the second thread sends, each of so many is
+/// lost.
 fn overtaken(queues: [u8; 2], lost_each: Option<usize>) -> Overtaken {
     let mut world = World::new(2);
     world.run(2 * SECOND);
@@ -110,7 +111,8 @@ fn a_frame_is_of_no_other_queue_than_it_was_sealed_for() {
         world.receive(1, endpoint(0), moved);
     }
     let after = counts(&world);
-    // There are 33, of which one is its own. What the controlling thread has numbered so has come, and is not even looked at.
+    // There are 33, of which one is its own. What the controlling thread has numbered so has come, and is not even
+    // looked at.
     let refused = [after.auth_failed - before.auth_failed, after.replayed - before.replayed];
     assert_eq!((refused, after.malformed - before.malformed), ([31, 1], 223));
     assert_eq!(after.frames_opened, before.frames_opened);
@@ -128,7 +130,8 @@ fn what_comes_twice_and_in_any_order_is_delivered_once() {
         let mut prng = Prng::new(11);
         let replayed = |w: &World| w.hosts.iter().map(|h| h.counters.counts().replayed).sum::<u64>();
         let (before, begin) = (replayed(&world), world.hosts[1].delivered.len());
-        // Ten in each millisecond, of which each copy takes up to 50 ms longer: among 500 numbers, far from the end of the window.
+        // Ten in each millisecond, of which each copy takes up to 50 ms longer: among 500 numbers, far from the end of
+        // the window.
         for packet in 0..5000_u32 {
             let mut bytes = ipv4(inner(0), inner(1), 100);
             bytes[20..24].copy_from_slice(&packet.to_be_bytes());

@@ -44,7 +44,8 @@ fn a_member_records_what_it_decides_and_from_what() {
     assert_eq!(replayed(&begin, &lines), (told, 0));
     let loads = world.hosts[0].records.iter().filter(|r| matches!(r, Record::Input(route::Event::Load { .. })));
     assert_eq!(loads.count(), 3);
-    // 36 s, five links of others at 3 a second, six of its own ten times a second: some thousand lines, not one for each call.
+    // 36 s, five links of others at 3 a second, six of its own ten times a second: some thousand lines, not one for
+    // each call.
     assert!(lines.len() < 8000, "{}", lines.len());
     assert!(world.hosts[1].records.is_empty(), "who is not asked to keeps nothing");
 }

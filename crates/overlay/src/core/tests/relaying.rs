@@ -22,7 +22,8 @@ fn relay_denied(world: &World, index: usize) -> u64 {
     world.hosts[index].counters.counts().relay_denied
 }
 
-/// A member hands `relay` datagrams to pass on, which by its word `origin` has sent over `relays`. Says how many went on.
+/// A member hands `relay` datagrams to pass on, which by its word `origin` has sent over `relays`. Says how many went
+/// on.
 fn hand_over(world: &mut World, from: usize, relay: usize, origin: Member, relays: &[usize], count: usize) -> usize {
     let (to, destination) = (relay, number(1));
     let numbers: Vec<u32> = relays.iter().map(|r| number(*r).0).collect();
@@ -130,7 +131,8 @@ fn for_strangers_nothing_is_passed_on() {
     assert_eq!(hand_over(&mut world, 2, 3, number(0), &[2, 3], 10), 10);
 }
 
-/// A packet from the first to the second member over the third, with these rates in the headers of the frame and of its envelope.
+/// A packet from the first to the second member over the third, with these rates in the headers of the frame and of its
+/// envelope.
 fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
     let [end, hop] = [1, 2].map(|of| world.hosts[0].core.net.session(number(of)).unwrap());
     let space = world.hosts[0].table.peer(number(1)).unwrap().routes[0].space;
@@ -209,8 +211,9 @@ fn a_way_over_relays_is_silent_when_nothing_is_sent_on_it() {
     assert_eq!(world.hosts[0].paths(1), ["direct"]);
     // All within the 120 s until keys are renewed.
     assert_eq!(envelopes(&mut world, 20 * SECOND), 0, "each end would report the other's reports");
-    // Members that reach each other over the relay only ask each other each second, both of them at once, as nothing answers their probes for the direct link: a probe, a
-    // report of it and one of that, each in two hops. Neither takes the other to be gone.
+    // Members that reach each other over the relay only ask each other each second, both of them at once, as nothing
+    // answers their probes for the direct link: a probe, a report of it and one of that, each in two hops. Neither
+    // takes the other to be gone.
     world.set(0, 1, None);
     world.run(10 * SECOND);
     let sessions = |w: &World| w.hosts[0].core.net.session(number(1)).map(|s| s.local);
@@ -235,7 +238,8 @@ fn nothing_goes_directly_where_that_is_not_wanted() {
             settings.members.change(|all| all.get_mut(&number(*peer)).unwrap().direct = false);
             world.hosts[*own] = Host::new(settings, 4711, world.now);
         }
-        // A slow satellite behind the relay, over which calls are lost and tried another way, and a good link that is not to be used.
+        // A slow satellite behind the relay, over which calls are lost and tried another way, and a good link that is
+        // not to be used.
         world.set(1, 2, Some(Wire { delay: Duration::from_millis(270), loss: 0.15, ..WIRE }));
         world.run(10 * SECOND);
         assert_eq!(world.hosts[0].paths(2), [format!("via {}", number(1))]);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A flow of a packet each 5 ms from the first to the second member, one of which begins anew in the middle with its settings. The longest time in which
-/// nothing arrived.
+/// A flow of a packet each 5 ms from the first to the second member, one of which begins anew in the middle with its
+/// settings. The longest time in which nothing arrived.
 fn outage(world: &mut World, restarts: usize, settings: impl Fn(usize) -> Settings) -> Duration {
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     let (mut longest, mut last, mut came) = (Duration::ZERO, world.now, world.hosts[1].delivered.len());
@@ -72,8 +72,9 @@ fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
 #[test]
 fn a_receiver_that_begins_anew_gets_packets_at_once() {
     let longest = outage_of_two(1);
-    // It calls with its first tick: a round trip of 20 ms and half of one that shows that it has the keys, then the sender's next tick, half a round trip
-    // of the packet, and what lies between two packets. Nothing waits for silence to be noticed, which takes seconds.
+    // It calls with its first tick: a round trip of 20 ms and half of one that shows that it has the keys, then the
+    // sender's next tick, half a round trip of the packet, and what lies between two packets. Nothing waits for silence
+    // to be noticed, which takes seconds.
     let bound = 2 * TICK + Duration::from_millis(30 + 10 + 2 * 5);
     assert!(longest <= bound, "{longest:?}");
 }
@@ -81,13 +82,15 @@ fn a_receiver_that_begins_anew_gets_packets_at_once() {
 #[test]
 fn a_sender_that_begins_anew_sends_as_soon_as_its_link_is_known() {
     let longest = outage_of_two(0);
-    // It calls with its first tick, and half a round trip behind the answer the other end has its keys. That one tells within 100 ms and a tick what
-    // arrived, and with that link the first way is chosen, in the tick after: the second that is waited for links is for those on which nobody answers.
+    // It calls with its first tick, and half a round trip behind the answer the other end has its keys. That one tells
+    // within 100 ms and a tick what arrived, and with that link the first way is chosen, in the tick after: the second
+    // that is waited for links is for those on which nobody answers.
     let bound = Duration::from_millis(30 + 100 + 10 + 10 + 2 * 5) + 3 * TICK;
     assert!(longest <= bound, "{longest:?}");
 }
 
-/// From the first member over three others to the second, by links that their settings tell of, with two more beside the first that lead nowhere.
+/// From the first member over three others to the second, by links that their settings tell of, with two more beside
+/// the first that lead nowhere.
 fn chain(index: usize) -> Settings {
     let is_linked =
         |a: usize, b: usize| matches!((a.min(b), a.max(b)), (0, 2) | (2, 3) | (3, 4) | (1, 4) | (0, 5) | (0, 6));

@@ -122,8 +122,8 @@ pub(super) fn flipped(datagram: &[u8], bytes: impl Iterator<Item = usize>) -> Ve
     bits.map(flip).collect()
 }
 
-/// Hands all of these and what is left of a datagram when it is cut to one who must refuse them: it has not got the datagram itself, so that only its
-/// tag speaks against them.
+/// Hands all of these and what is left of a datagram when it is cut to one who must refuse them: it has not got the
+/// datagram itself, so that only its tag speaks against them.
 fn refuses(world: &mut World, (from, to): (usize, usize), datagram: &[u8], flipped: Vec<Vec<u8>>) {
     let (refused, opened) = refused_and_opened(world, to);
     let (delivered, sent) = (world.hosts[to].delivered.len(), world.seen.len());
@@ -205,7 +205,8 @@ fn envelopes_that_are_damaged_go_nowhere_and_the_originals_do() {
             (_, (_, _, datagram)) = world.flying.pop_last().unwrap();
         }
     }
-    // The rest is for the destination to look at: a relay takes no time for it. A datagram for each bit, as the hop has taken the envelope.
+    // The rest is for the destination to look at: a relay takes no time for it. A datagram for each bit, as the hop has
+    // taken the envelope.
     for at in (ENVELOPE_BYTES + SEALED_BYTES + TAG_BYTES..length - TAG_BYTES)
         .flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
     {
@@ -379,7 +380,8 @@ fn a_hop_that_is_used_up_is_replaced_and_no_number_of_it_is_used_twice() {
 
 #[test]
 fn clocks_that_differ_wrap_and_run_apart_mean_nothing() {
-    // Each member's clock begins anywhere and is as fast as its crystal. Frames carry 32 bits of it: those of two members wrap in mid-flow, one after the other.
+    // Each member's clock begins anywhere and is as fast as its crystal. Frames carry 32 bits of it: those of two
+    // members wrap in mid-flow, one after the other.
     let wraps_in = |s: u64| Duration::from_micros(u64::from(u32::MAX)) - Duration::from_secs(1000 + s);
     let day = Duration::from_secs(86_400);
     let clocks = [(wraps_in(5), 0), (wraps_in(7), 100), (30 * day, 50)].map(|(ahead, ppm)| HostClock { ahead, ppm });

@@ -17,8 +17,9 @@ const ACKNOWLEDGEMENT: usize = 52;
 /// Round trip of a flow whose way is idle: twice 10 ms, and what waits in its own host.
 const IDLE: Duration = Duration::from_millis(150);
 
-/// A sender with the window of CUBIC (RFC 9438). It notices a loss two round trips later: the kernel's, with this queue at 20 Mb/s, overflows it for 1.3 s at a
-/// round trip of 0.75 s, each 6 to 20 s, and then a tenth of what is sent is lost.
+/// A sender with the window of CUBIC (RFC 9438). It notices a loss two round trips later: the kernel's, with this queue
+/// at 20 Mb/s, overflows it for 1.3 s at a round trip of 0.75 s, each 6 to 20 s, and then a tenth of what is sent is
+/// lost.
 struct Sender {
     sent: usize,
     /// As far as it has noticed.
@@ -64,7 +65,8 @@ impl Sender {
     }
 }
 
-/// The paper's *Domestic* with slow links: from the first member to the last over one of two relays, which are `beyond` before it.
+/// The paper's *Domestic* with slow links: from the first member to the last over one of two relays, which are `beyond`
+/// before it.
 fn domestic(beyond: Duration, seed: u64) -> World {
     domestic_of(true, beyond, seed)
 }
@@ -179,7 +181,8 @@ fn answers_that_are_lost_in_a_queue_that_overflows_take_no_link_and_no_way_away(
 
 #[test]
 fn a_relay_between_two_full_queues_takes_no_link_for_one_that_is_down() {
-    // What it asks waits in the one, by whichever way, and what it is answered is dropped in the other. It takes some minutes until both are full.
+    // What it asks waits in the one, by whichever way, and what it is answered is dropped in the other. It takes some
+    // minutes until both are full.
     for seed in [1080, 1100, 1200, 1260] {
         let mut world = domestic_of(false, Duration::ZERO, seed);
         world.run(30 * SECOND);
@@ -220,7 +223,8 @@ fn members_that_send_nothing_leave_a_link_that_others_fill_once_at_most() {
                 let Event::Route(decision) = event else { continue };
                 *changes.entry((decision.destination, decision.place)).or_insert(0) += 1;
             }
-            // By another way a relay would get more than a share of that link, and stays there. A further way over it is given up, and taken again once.
+            // By another way a relay would get more than a share of that link, and stays there. A further way over it
+            // is given up, and taken again once.
             let is_relay = index == 1 || index == 2;
             let most = |place: usize| if is_relay { [1, 2][place] } else { 0 };
             assert!(changes.iter().all(|((_, place), count)| *count <= most(*place)), "{seed}, {index}: {changes:?}");
@@ -283,7 +287,8 @@ fn a_suspicion_ends_well_before_what_is_not_spoken_of_is_down() {
 
 #[test]
 fn a_burst_of_losses_that_nobody_owns_to_takes_no_link_away() {
-    // From the first member over the third to the second, who says that nothing is lost on its link. As punctual as no member is, and as late as they are.
+    // From the first member over the third to the second, who says that nothing is lost on its link. As punctual as no
+    // member is, and as late as they are.
     for late in [0, 100, 300, 1000, 5000] {
         let mut world = World::new(3);
         world.late = Duration::from_micros(late);

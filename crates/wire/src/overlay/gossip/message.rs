@@ -1,32 +1,32 @@
-use super::{SAID_MAX, take};
+use super::{RECORD_BYTES_MAX, take};
 
 /// First byte of each message; a message with another version is ignored.
 const VERSION: u8 = 4;
 /// Flag: the digest requests a digest in reply.
-const ASKS: u8 = 1;
-/// Maximum entries of a digest, 20 bytes each. With more nodes, each message covers some of them.
+const REQUESTS_DIGEST: u8 = 1;
+/// Maximum entries of a digest, 20 bytes each. With more members, each message covers some of them.
 pub const DIGEST_MAX: usize = 256;
-const HEADER: usize = 4;
+const HEADER_BYTES: usize = 4;
 
-/// Digest entry: the records of one node that the sender knows.
+/// Digest entry: the records of one originator that the sender of the digest has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// The node that originated the records.
-    pub of: u32,
+pub struct DigestEntry {
+    /// The member that originated the records.
+    pub originator: u32,
     /// Number of its last known record; 0 for none.
     pub newest: u64,
     /// Sum of the numbers of all known records, modulo 2^64: reveals gaps before the last one.
     pub sum: u64,
 }
 
-/// A gossip message: `version` u8 | `flags` u8 | number of digest entries u16 | for each `of` u32, `newest` u64,
-/// `sum` u64 | records, each preceded by its length u16.
+/// A gossip message: `version` u8 | `flags` u8 | number of digest entries u16 | for each entry `originator` u32,
+/// `newest` u64, `sum` u64 | records, each preceded by its length u16.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The digest requests a digest in reply.
-    pub asks: bool,
+    pub requests_digest: bool,
     /// Records that the sender knows, per originator.
-    pub digest: Vec<Known>,
+    pub digest: Vec<DigestEntry>,
     /// Signed records.
     pub records: Vec<&'a [u8]>,
 }
@@ -44,17 +44,17 @@ impl<'a> Message<'a> {
         if version != VERSION || count > DIGEST_MAX {
             return None;
         }
-        let mut message = Self { asks: flags & ASKS != 0, ..Self::default() };
+        let mut message = Self { requests_digest: flags & REQUESTS_DIGEST != 0, ..Self::default() };
         for _ in 0..count {
-            message.digest.push(Known {
-                of: u32::from_be_bytes(take(&mut rest)?),
+            message.digest.push(DigestEntry {
+                originator: u32::from_be_bytes(take(&mut rest)?),
                 newest: u64::from_be_bytes(take(&mut rest)?),
                 sum: u64::from_be_bytes(take(&mut rest)?),
             });
         }
         while !rest.is_empty() {
             let length = usize::from(u16::from_be_bytes(take(&mut rest)?));
-            let (record, after) = rest.split_at_checked(length).filter(|_| length <= SAID_MAX)?;
+            let (record, after) = rest.split_at_checked(length).filter(|_| length <= RECORD_BYTES_MAX)?;
             message.records.push(record);
             rest = after;
         }
@@ -62,11 +62,11 @@ impl<'a> Message<'a> {
     }
 
     /// Encodes a message with only a digest, truncated to [`DIGEST_MAX`] entries.
-    pub fn encode_digest(asks: bool, known: &[Known]) -> Vec<u8> {
-        let known = known.get(..DIGEST_MAX).unwrap_or(known);
-        let mut b = header(asks, known.len() as u16);
-        for Known { of, newest, sum } in known {
-            b.extend(of.to_be_bytes());
+    pub fn encode_digest(requests_digest: bool, digest: &[DigestEntry]) -> Vec<u8> {
+        let digest = digest.get(..DIGEST_MAX).unwrap_or(digest);
+        let mut b = header(requests_digest, digest.len() as u16);
+        for DigestEntry { originator, newest, sum } in digest {
+            b.extend(originator.to_be_bytes());
             b.extend(newest.to_be_bytes());
             b.extend(sum.to_be_bytes());
         }
@@ -74,7 +74,7 @@ impl<'a> Message<'a> {
     }
 
     /// Encodes records into as few messages as possible.
-    pub fn encode_words<'w>(records: impl Iterator<Item = &'w [u8]>) -> Vec<Vec<u8>> {
+    pub fn encode_records<'r>(records: impl Iterator<Item = &'r [u8]>) -> Vec<Vec<u8>> {
         let mut messages: Vec<Vec<u8>> = Vec::new();
         for record in records {
             let Ok(length) = u16::try_from(record.len()) else { continue };
@@ -88,9 +88,9 @@ impl<'a> Message<'a> {
     }
 }
 
-fn header(asks: bool, known: u16) -> Vec<u8> {
-    let mut b = Vec::with_capacity(HEADER);
-    b.extend([VERSION, u8::from(asks) * ASKS]);
-    b.extend(known.to_be_bytes());
+fn header(requests_digest: bool, entries: u16) -> Vec<u8> {
+    let mut b = Vec::with_capacity(HEADER_BYTES);
+    b.extend([VERSION, u8::from(requests_digest) * REQUESTS_DIGEST]);
+    b.extend(entries.to_be_bytes());
     b
 }

@@ -11,20 +11,20 @@ pub const UNBOUNDED: u64 = u64::MAX;
 /// Length in bytes of the signature in front of a record.
 pub const SIGNATURE_BYTES: usize = 64;
 /// Maximum bytes of a record with its signature: a certificate and its fields fit.
-pub const SAID_MAX: usize = Message::CERTIFICATE_DATA + 160;
+pub const RECORD_BYTES_MAX: usize = Message::CERTIFICATE_DATA + 160;
 
 const LINK: u8 = 1;
 const CERTIFICATE: u8 = 2;
-const ALIVE: u8 = 3;
+const REFRESH: u8 = 3;
 const UP: u8 = 1;
 const WITH_TRAFFIC: u8 = 4;
 
-/// A record of one originator. Its number grows, so that an older record cannot replace it: `by` u32 | `start` u64 |
-/// `number` u64 | `at_ms` u64 | kind u8 | object u32 | the body as [`RecordBody`] states.
+/// A record of one originator. Its number grows, so that an older record cannot replace it: `originator` u32 |
+/// `start` u64 | `number` u64 | `at_ms` u64 | kind u8 | object u32 | body of that kind, see [`RecordBody`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignedRecord {
-    /// Node that originated the record.
-    pub by: u32,
+    /// Member that originated the record.
+    pub originator: u32,
     /// Start counter of the originator, which loses its earlier records at a restart.
     pub start: u64,
     /// Number of the record, increasing over all starts.
@@ -32,16 +32,16 @@ pub struct SignedRecord {
     /// Creation time on the originator's clock, whose zero is arbitrary: shows the age difference of two records.
     pub at_ms: u64,
     /// Body of the record.
-    pub what: RecordBody,
+    pub body: RecordBody,
 }
 
 /// Body of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordBody {
-    /// State of the originator's link from `from`; without a claim the link is down. `flags` u8 | `relayed_bps` u64 |
-    /// the claim.
+    /// State of the originator's link from `from`; without an advertisement the link is down. `flags` u8 |
+    /// `relayed_bps` u64 | the advertisement.
     Link {
-        /// Node at the other end.
+        /// Member at the other end.
         from: u32,
         /// Measured metrics of the link.
         advertisement: Option<LinkAdvertisement>,
@@ -53,18 +53,18 @@ pub enum RecordBody {
     /// u16 | text to the end.
     Certificate {
         /// Owner of the certificate.
-        of: u32,
+        owner: u32,
         /// Endpoint of the owner.
         endpoint: Option<SocketAddr>,
         /// Text of the certificate.
         text: String,
     },
     /// Refreshes link records that are still valid. With many records, each part covers some of them.
-    Alive {
+    Refresh {
         /// Index of the part.
         part: u32,
         /// Distance of each record's number from the number of this record, u32 each to the end.
-        back: Vec<u32>,
+        distances: Vec<u32>,
     },
 }
 
@@ -93,45 +93,45 @@ pub struct LinkAdvertisement {
 /// Object of a record: a later record about the same object replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKey {
-    /// The link from a node.
+    /// The link from a member.
     Link(u32),
-    /// The certificate of a node.
+    /// The certificate of a member.
     Certificate(u32),
-    /// A part of the records that are still valid.
-    Alive(u32),
+    /// A part of the refresh.
+    Refresh(u32),
 }
 
 impl SignedRecord {
     /// Object of the record.
-    pub fn subject(&self) -> RecordKey {
-        match self.what {
+    pub fn key(&self) -> RecordKey {
+        match self.body {
             RecordBody::Link { from, .. } => RecordKey::Link(from),
-            RecordBody::Certificate { of, .. } => RecordKey::Certificate(of),
-            RecordBody::Alive { part, .. } => RecordKey::Alive(part),
+            RecordBody::Certificate { owner, .. } => RecordKey::Certificate(owner),
+            RecordBody::Refresh { part, .. } => RecordKey::Refresh(part),
         }
     }
 
     /// Encodes the bytes to sign, which follow [`SIGNED_CONTEXT`].
     pub fn encode(&self) -> Vec<u8> {
-        let mut b = self.by.to_be_bytes().to_vec();
+        let mut b = self.originator.to_be_bytes().to_vec();
         for number in [self.start, self.number, self.at_ms] {
             b.extend(number.to_be_bytes());
         }
-        self.what.write(&mut b);
+        self.body.write(&mut b);
         b
     }
 
     /// Decodes a record with its signature in front, without verifying it. `None` when it is malformed.
     pub fn decode(signed: &[u8]) -> Option<Self> {
         let mut rest = signed.get(SIGNATURE_BYTES..)?;
-        let said = Self {
-            by: u32::from_be_bytes(take(&mut rest)?),
+        let record = Self {
+            originator: u32::from_be_bytes(take(&mut rest)?),
             start: u64::from_be_bytes(take(&mut rest)?),
             number: u64::from_be_bytes(take(&mut rest)?),
             at_ms: u64::from_be_bytes(take(&mut rest)?),
-            what: RecordBody::read(&mut rest)?,
+            body: RecordBody::read(&mut rest)?,
         };
-        rest.is_empty().then_some(said)
+        rest.is_empty().then_some(record)
     }
 }
 
@@ -141,7 +141,7 @@ impl RecordBody {
             Self::Link { from, advertisement, relayed_bps } => {
                 b.push(LINK);
                 b.extend(from.to_be_bytes());
-                let with_traffic = advertisement.is_some_and(|c| c.with_traffic);
+                let with_traffic = advertisement.is_some_and(|a| a.with_traffic);
                 let flags = [(UP, advertisement.is_some()), (WITH_TRAFFIC, with_traffic)];
                 b.push(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum());
                 b.extend(relayed_bps.to_be_bytes());
@@ -149,23 +149,23 @@ impl RecordBody {
                     advertisement.write(b);
                 }
             }
-            Self::Certificate { of, endpoint, text } => {
+            Self::Certificate { owner, endpoint, text } => {
                 b.push(CERTIFICATE);
-                b.extend(of.to_be_bytes());
+                b.extend(owner.to_be_bytes());
                 write_endpoint(*endpoint, b);
                 b.extend(text.as_bytes());
             }
-            Self::Alive { part, back } => {
-                b.push(ALIVE);
+            Self::Refresh { part, distances } => {
+                b.push(REFRESH);
                 b.extend(part.to_be_bytes());
-                b.extend(back.iter().flat_map(|n| n.to_be_bytes()));
+                b.extend(distances.iter().flat_map(|n| n.to_be_bytes()));
             }
         }
     }
 
     fn read(rest: &mut &[u8]) -> Option<Self> {
         let [kind] = take(rest)?;
-        let about = u32::from_be_bytes(take(rest)?);
+        let object = u32::from_be_bytes(take(rest)?);
         match kind {
             LINK => {
                 let [flags] = take(rest)?;
@@ -175,19 +175,19 @@ impl RecordBody {
                 } else {
                     Some(LinkAdvertisement { with_traffic, ..LinkAdvertisement::read(rest)? })
                 };
-                Some(Self::Link { from: about, advertisement, relayed_bps })
+                Some(Self::Link { from: object, advertisement, relayed_bps })
             }
             CERTIFICATE => {
                 let endpoint = read_endpoint(rest)?;
                 let text = std::str::from_utf8(std::mem::take(rest)).ok()?.to_owned();
-                Some(Self::Certificate { of: about, endpoint, text })
+                Some(Self::Certificate { owner: object, endpoint, text })
             }
-            ALIVE => {
-                let mut back = Vec::new();
+            REFRESH => {
+                let mut distances = Vec::new();
                 while !rest.is_empty() {
-                    back.push(u32::from_be_bytes(take(rest)?));
+                    distances.push(u32::from_be_bytes(take(rest)?));
                 }
-                Some(Self::Alive { part: about, back })
+                Some(Self::Refresh { part: object, distances })
             }
             _ => None,
         }

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn any_said() -> impl Strategy<Value = SignedRecord> {
-    let number = || any::<f32>().prop_filter("a number", |x| x.is_finite());
+fn any_record() -> impl Strategy<Value = SignedRecord> {
+    let number = || any::<f32>().prop_filter("finite", |x| x.is_finite());
     let capacity = prop_oneof![Just(None), (1..=u64::MAX).prop_map(Some)];
     let datagram = prop_oneof![Just(None), (1..=u16::MAX).prop_map(Some)];
     let advertisement = (any::<u32>(), (number(), number(), number(), number()), capacity, datagram, any::<bool>())
@@ -25,35 +25,41 @@ fn any_said() -> impl Strategy<Value = SignedRecord> {
     ];
     let link = (any::<u32>(), proptest::option::of(advertisement), any::<u64>())
         .prop_map(|(from, advertisement, relayed_bps)| RecordBody::Link { from, advertisement, relayed_bps });
-    let certificate = (any::<u32>(), endpoint, ".{0,40}").prop_map(|(of, endpoint, text)| RecordBody::Certificate {
-        of,
+    let certificate = (any::<u32>(), endpoint, ".{0,40}").prop_map(|(owner, endpoint, text)| RecordBody::Certificate {
+        owner,
         endpoint,
         text,
     });
-    let alive = (any::<u32>(), vec(any::<u32>(), 0..9)).prop_map(|(part, back)| RecordBody::Alive { part, back });
-    (any::<(u32, u64, u64, u64)>(), prop_oneof![link, certificate, alive])
-        .prop_map(|((by, start, number, at_ms), what)| SignedRecord { by, start, number, at_ms, what })
+    let refresh =
+        (any::<u32>(), vec(any::<u32>(), 0..9)).prop_map(|(part, distances)| RecordBody::Refresh { part, distances });
+    (any::<(u32, u64, u64, u64)>(), prop_oneof![link, certificate, refresh])
+        .prop_map(|((originator, start, number, at_ms), body)| SignedRecord { originator, start, number, at_ms, body })
 }
 
-fn known() -> impl Strategy<Value = Known> {
-    any::<(u32, u64, u64)>().prop_map(|(of, newest, sum)| Known { of, newest, sum })
+fn digest_entry() -> impl Strategy<Value = DigestEntry> {
+    any::<(u32, u64, u64)>().prop_map(|(originator, newest, sum)| DigestEntry { originator, newest, sum })
 }
 
 proptest! {
     #[test]
-    fn everything_that_is_said_arrives_as_it_was(said in any_said(), signature: [u8; 32]) {
-        let signed = [&signature[..], &signature, &said.encode()].concat();
-        prop_assert!(signed.len() <= SAID_MAX);
-        prop_assert_eq!(SignedRecord::decode(&signed), Some(said));
+    fn records_survive_a_round_trip(record in any_record(), signature: [u8; 32]) {
+        let signed = [&signature[..], &signature, &record.encode()].concat();
+        prop_assert!(signed.len() <= RECORD_BYTES_MAX);
+        prop_assert_eq!(SignedRecord::decode(&signed), Some(record));
         prop_assert_eq!(SignedRecord::decode(&signed[..SIGNATURE_BYTES - 1]), None);
     }
 
     #[test]
-    fn digests_and_words_arrive_as_they_were(asks: bool, digest in vec(known(), 0..300), records in vec(vec(any::<u8>(), 0..400), 0..20)) {
-        let bytes = Message::encode_digest(asks, &digest);
+    fn digests_and_lists_of_records_survive_a_round_trip(
+        requests_digest: bool,
+        digest in vec(digest_entry(), 0..300),
+        records in vec(vec(any::<u8>(), 0..400), 0..20),
+    ) {
+        let bytes = Message::encode_digest(requests_digest, &digest);
         let read = Message::decode(&bytes).unwrap();
-        prop_assert_eq!((read.asks, &read.digest[..]), (asks, &digest[..digest.len().min(DIGEST_MAX)]));
-        let messages = Message::encode_words(records.iter().map(|w| &w[..]));
+        let kept = &digest[..digest.len().min(DIGEST_MAX)];
+        prop_assert_eq!((read.requests_digest, &read.digest[..]), (requests_digest, kept));
+        let messages = Message::encode_records(records.iter().map(|r| &r[..]));
         prop_assert!(messages.iter().all(|m| m.len() <= Message::FRAME_BYTES));
         let read: Vec<Message<'_>> = messages.iter().map(|m| Message::decode(m).unwrap()).collect();
         prop_assert!(read.iter().flat_map(|m| &m.records).eq(records.iter()));
@@ -61,7 +67,7 @@ proptest! {
 }
 
 #[test]
-fn words_are_laid_out_as_the_specification_says() {
+fn records_have_the_layout_of_the_specification() {
     let advertisement = LinkAdvertisement {
         rtt_us: 20_000,
         loss: 0.5,
@@ -72,24 +78,24 @@ fn words_are_laid_out_as_the_specification_says() {
         datagram: Some(1500),
         with_traffic: true,
     };
-    let said = |what| SignedRecord { by: 1, start: 2, number: 3, at_ms: 4, what };
+    let record = |body| SignedRecord { originator: 1, start: 2, number: 3, at_ms: 4, body };
     let head = "00000001000000000000000200000000000000030000000000000004";
-    let link = said(RecordBody::Link { from: 9, advertisement: Some(advertisement), relayed_bps: 2_000_000 });
+    let link = record(RecordBody::Link { from: 9, advertisement: Some(advertisement), relayed_bps: 2_000_000 });
     let expected =
         format!("{head}01000000090500000000001e848000004e203f0000003e8000003f40000043c800000000000005f5e10005dc");
     assert_eq!(crate::hex::encode(&link.encode()), expected);
-    let certificate = said(RecordBody::Certificate {
-        of: 9,
+    let certificate = record(RecordBody::Certificate {
+        owner: 9,
         endpoint: Some("192.0.2.1:5460".parse().unwrap()),
         text: "ab".to_owned(),
     });
     assert_eq!(crate::hex::encode(&certificate.encode()), format!("{head}020000000904c000020115546162"));
-    let alive = said(RecordBody::Alive { part: 1, back: vec![7] });
-    assert_eq!(crate::hex::encode(&alive.encode()), format!("{head}030000000100000007"));
+    let refresh = record(RecordBody::Refresh { part: 1, distances: vec![7] });
+    assert_eq!(crate::hex::encode(&refresh.encode()), format!("{head}030000000100000007"));
 }
 
 #[test]
-fn a_claim_of_no_numbers_is_none() {
+fn an_advertisement_with_a_number_that_is_not_finite_is_rejected() {
     let advertisement = |loss| LinkAdvertisement {
         rtt_us: 1,
         loss,
@@ -101,11 +107,12 @@ fn a_claim_of_no_numbers_is_none() {
         with_traffic: false,
     };
     let signed = |loss| {
-        let what = RecordBody::Link { from: 1, advertisement: Some(advertisement(loss)), relayed_bps: UNBOUNDED };
-        [&[0; SIGNATURE_BYTES], &SignedRecord { by: 1, start: 1, number: 1, at_ms: 1, what }.encode()[..]].concat()
+        let body = RecordBody::Link { from: 1, advertisement: Some(advertisement(loss)), relayed_bps: UNBOUNDED };
+        [&[0; SIGNATURE_BYTES], &SignedRecord { originator: 1, start: 1, number: 1, at_ms: 1, body }.encode()[..]]
+            .concat()
     };
     assert!(SignedRecord::decode(&signed(0.5)).is_some());
-    for none in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        assert_eq!(SignedRecord::decode(&signed(none)), None, "{none}");
+    for invalid in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert_eq!(SignedRecord::decode(&signed(invalid)), None, "{invalid}");
     }
 }
