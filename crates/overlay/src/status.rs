@@ -230,13 +230,17 @@ impl Status {
             })
             .collect();
         json!({
-            "member": own.member(), "key": own.to_string(), "certified_until_utc_s": core.certified_until_utc_s(), "refused_keys": core.refused_keys(), "addresses": self.settings.addresses, "subnets": self.settings.subnets, "device": self.settings.device,
-            "tunnel": self.host,
-            "listen": shown_address(self.settings.listen), "offload": self.statistics.switches.current(), "queues": self.statistics.gauges.len(), "started_utc_s": self.started_utc_s,
+            "member": own.member(), "key": own.to_string(),
+            "certified_until_utc_s": core.certified_until_utc_s(), "refused_keys": core.refused_keys(),
+            "addresses": self.settings.addresses, "subnets": self.settings.subnets,
+            "device": self.settings.device, "tunnel": self.host,
+            "listen": shown_address(self.settings.listen), "offload": self.statistics.switches.current(),
+            "queues": self.statistics.gauges.len(), "started_utc_s": self.started_utc_s,
             "congestion_control": self.settings.congestion_control, "model": self.settings.model(),
             "idle": core.is_idle(now), "running_s": now.saturating_since(self.started_at).as_secs_f64(),
             "gossip_bps": core.gossip_rate(now).as_bps(), "gossip_budget_bps": self.settings.gossip_rate.as_bps(),
-            "members": members, "link_state": advertisements, "counters": self.statistics.counts(), "flows": self.flows(core, now),
+            "members": members, "link_state": advertisements,
+            "counters": self.statistics.counts(), "flows": self.flows(core, now),
         })
     }
 
@@ -275,7 +279,10 @@ impl Status {
         let members = self.settings.members.get();
         let routes: Vec<Value> = members
             .iter()
-            .map(|(number, m)| json!({ "member": number, "name": m.name, "subnets": m.subnets, "routes": self.paths(core, *number, now) }))
+            .map(|(number, m)| {
+                let routes = self.paths(core, *number, now);
+                json!({ "member": number, "name": m.name, "subnets": m.subnets, "routes": routes })
+            })
             .collect();
         json!({ "routes": routes })
     }
