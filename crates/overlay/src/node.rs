@@ -236,7 +236,7 @@ impl Node {
 
     /// Applies new settings; returns the reply to the request.
     fn reload(&mut self, now: Instant, settings: &Settings, resolved: Vec<LookupResult>) -> Value {
-        // The sync precedes the reload, which adds routes that nobody has removed.
+        // The sync precedes the reload, which adds routes that were not removed by others.
         let restored = self.sync_host(now);
         match self.core.reload(now, settings) {
             Ok(reloaded) => {

@@ -153,8 +153,8 @@ impl Event {
 pub struct Difference {
     /// Number of the event before it, from 1.
     pub event: u64,
-    /// What control was told last.
-    pub told: Option<Event>,
+    /// The last input.
+    pub input: Option<Event>,
     /// What the record says was decided.
     pub recorded: Option<Decision>,
     /// What the replay decides.
@@ -165,7 +165,7 @@ pub struct Difference {
 #[derive(Debug, Clone)]
 pub struct Replay {
     control: Control,
-    told: Option<Event>,
+    input: Option<Event>,
     /// Decided at the last event, and not yet in the record.
     ahead: VecDeque<Decision>,
     events: u64,
@@ -182,8 +182,8 @@ impl Replay {
     /// The policy has no meaning.
     pub fn new(begin: Begin) -> Result<Self, PolicyError> {
         let control = Control::new(begin.own, begin.policy)?;
-        let (told, ahead, first) = (None, VecDeque::new(), None);
-        Ok(Self { control, told, ahead, events: 0, same: 0, different: 0, first, is_full: false })
+        let (input, ahead, first) = (None, VecDeque::new(), None);
+        Ok(Self { control, input, ahead, events: 0, same: 0, different: 0, first, is_full: false })
     }
 
     /// The next line of the record.
@@ -195,7 +195,7 @@ impl Replay {
                     self.note(None, Some(decision));
                 }
                 self.events += 1;
-                self.told = Some(*event);
+                self.input = Some(*event);
                 // A record has no event that was refused; one that is refused now says itself by what follows.
                 let _ = self.control.handle(event);
                 self.ahead.extend(core::iter::from_fn(|| self.control.poll_decision()));
@@ -214,8 +214,8 @@ impl Replay {
 
     fn note(&mut self, recorded: Option<Decision>, replayed: Option<Decision>) {
         self.different += 1;
-        let (event, told) = (self.events, self.told);
-        self.first.get_or_insert(Difference { event, told, recorded, replayed });
+        let (event, input) = (self.events, self.input);
+        self.first.get_or_insert(Difference { event, input, recorded, replayed });
     }
 
     /// Events until now.

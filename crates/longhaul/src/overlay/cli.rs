@@ -98,8 +98,8 @@ pub(crate) struct InitOptions {
     /// Public endpoint of the member, for the printed peer entry [default: none, the member connects to its peers].
     #[arg(long, value_name = "HOST[:PORT]", value_parser = endpoint)]
     pub(crate) endpoint: Option<String>,
-    /// File with the network secret that all members share, or - for standard input [default: a new secret, for the first
-    /// member].
+    /// File with the network secret that all members share, or - for standard input [default: a new secret, for the
+    /// first member].
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
     /// Network secret as text, visible to all users of this host while the command runs; prefer --secret-file.

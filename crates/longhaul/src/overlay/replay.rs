@@ -86,7 +86,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
 
 fn difference(out: &mut String, first: &Difference) {
     let record = |value: &dyn Fn() -> serde_json::Result<String>| value().unwrap_or_else(|e| e.to_string());
-    if let Some(input) = &first.told {
+    if let Some(input) = &first.input {
         let _ = writeln!(out, "input     {}", record(&|| serde_json::to_string(input)));
     }
     let mut decision = |source: &str, decision: Option<&Decision>| match decision {
