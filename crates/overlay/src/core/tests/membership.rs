@@ -146,7 +146,8 @@ fn what_is_wrong_between_two_members_is_told() {
     let nobody = settings(1, 2);
     nobody.members.change(|all| all.clear());
     let silent = "no answer to handshakes at 192.0.2.2:5460";
-    let unlike = [(other_secret, "secret", "`network_secret` the same"), (nobody, "no line of the settings", silent)];
+    let unlike =
+        [(other_secret, "secret", "`network_secret` the same"), (nobody, "no `[[member]]` has its key", silent)];
     for (settings, word, direct) in unlike {
         let mut world = World::new(2);
         world.hosts[1] = Host::new(settings, 9, world.now);

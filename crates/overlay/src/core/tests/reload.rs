@@ -69,7 +69,8 @@ fn who_is_listed_no_more_is_out_at_once() {
     // The other end was told.
     assert!(!world.hosts[2].is_linked(0) && world.hosts[2].core.net.session(number(0)).is_none());
     world.run(20 * SECOND);
-    let refused = |(_, e): &(Instant, Event)| matches!(e, Event::PeerRejected { why, .. } if why.contains("no line"));
+    let refused =
+        |(_, e): &(Instant, Event)| matches!(e, Event::PeerRejected { why, .. } if why.contains("no `[[member]]`"));
     assert!(world.hosts[0].events.iter().any(refused), "it calls, and is told of");
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
 }
@@ -153,7 +154,7 @@ fn what_cannot_be_taken_changes_nothing() {
         (new(&|s| s.subnets.push(net)), "`subnets`"),
         (new(&|s| s.authority = Some(authority().public())), "`ca_public_key`"),
         (new(&|s| s.identity = identity(5)), "`key`"),
-        (new(&|s| (s.certificate, s.certified_until_utc_s) = (Some(certificate(0, 1)), Some(UTC + 1))), "is over"),
+        (new(&|s| (s.certificate, s.certified_until_utc_s) = (Some(certificate(0, 1)), Some(UTC + 1))), "has expired"),
     ] {
         let why = reload(&mut world, 0, &settings).unwrap_err();
         assert!(why.contains(word), "{why}");
