@@ -19,6 +19,7 @@ mod link_state;
 mod membership;
 mod monitor;
 mod network;
+mod pace;
 mod path_mtu;
 mod paths;
 mod peer;
@@ -211,7 +212,7 @@ impl Core {
         monitor::poll_capacity_probes(now, &mut self.net, is_idle, |net, member| {
             path_mtu::packet_max(net, link_state, &Path::direct(member))
         });
-        monitor::poll_mtu_probes(now, &mut self.net);
+        monitor::poll_mtu_probes(now, &mut self.net, is_idle);
         self.expire_certificates(now);
         self.net.table_changed |= self.routing.has_stale_shares(now, &self.net);
         self.net.table_changed |= self.link_state.has_new_mtus(now);

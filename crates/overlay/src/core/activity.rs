@@ -7,6 +7,9 @@ use units::Instant;
 
 /// The overlay is idle after this time without traffic, and after a start: the next flow may follow soon.
 const IDLE_AFTER: Duration = Duration::from_secs(60);
+/// Time for which another member's advertisement of traffic counts; the next one comes within some seconds, even if
+/// some are lost.
+const ADVERTISEMENT_LIFETIME: Duration = Duration::from_secs(10);
 /// So many bytes within a span are no traffic: a terminal session, a ping each second.
 const IDLE_BYTES_MAX: u64 = 20_000;
 const SPAN: Duration = Duration::from_secs(10);
@@ -16,14 +19,15 @@ pub(super) struct Activity {
     /// Start of the present span, and bytes of own packets that have arrived in it.
     since: Instant,
     bytes: u64,
-    /// Time of the last own traffic, and of anybody's.
+    /// Time of the last own traffic.
     own: Option<Instant>,
-    anybody: Instant,
+    /// End of the time for which the overlay is busy.
+    busy_until: Instant,
 }
 
 impl Activity {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, bytes: 0, own: None, anybody: now }
+        Self { since: now, bytes: 0, own: None, busy_until: now + IDLE_AFTER }
     }
 
     /// Bytes of own packets have arrived at a peer.
@@ -33,13 +37,14 @@ impl Activity {
         }
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > IDLE_BYTES_MAX {
-            (self.own, self.anybody) = (Some(now), now);
+            self.own = Some(now);
+            self.busy_until = self.busy_until.max(now + IDLE_AFTER);
         }
     }
 
-    /// Another member advertises traffic.
+    /// Another member advertises traffic, for a minute after the last packets.
     pub(super) fn note_others(&mut self, now: Instant) {
-        self.anybody = now;
+        self.busy_until = self.busy_until.max(now + ADVERTISEMENT_LIFETIME);
     }
 
     /// Whether this member sends, or did within the last minute.
@@ -49,6 +54,6 @@ impl Activity {
 
     /// Whether there has been no traffic for a minute.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
-        now.saturating_since(self.anybody) >= IDLE_AFTER
+        now >= self.busy_until
     }
 }

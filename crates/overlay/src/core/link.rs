@@ -13,7 +13,7 @@ use wire::overlay::{SPACE_DIRECT, SPACE_RELAYED, SPACE_SENSOR};
 
 use self::reports::SessionCounts;
 use super::alternate_paths::AlternateProbeTimer;
-use super::paths::{PROBE_INTERVAL, UNREPORTED_AFTER};
+use super::pace::{BUSY, Pace};
 use super::probing::{Affordable, ProbeSchedule};
 use crate::estimators::{RoundTrip, ThroughputEstimator, WindowedExtremum};
 use crate::loss::{Change, Loss, LossEstimate};
@@ -22,24 +22,6 @@ use crate::session::Session;
 
 pub(super) use reports::{REPORT_INTERVAL, on_report, send_reports};
 
-/// A link is down after this time and a round trip without a packet.
-pub(super) const SILENCE: Duration = Duration::from_millis(500);
-/// How closely a link is watched.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    /// Time without a packet, beside a round trip, after which the link is down.
-    silence: Duration,
-    /// Time without a packet, beside a round trip, after which a direction is probed, and the interval of these probes.
-    quiet: Duration,
-    quiet_interval: Duration,
-}
-
-/// While packets go over the overlay.
-const BUSY: Pace = Pace { silence: SILENCE, quiet: UNREPORTED_AFTER, quiet_interval: PROBE_INTERVAL };
-/// While it is idle and a link is probed twice a second: one more second passes before the loss of two probes in a row
-/// is noticed, and twenty probes before the link is down.
-const IDLE: Pace =
-    Pace { silence: Duration::from_secs(5), quiet: Duration::from_secs(1), quiet_interval: Duration::from_millis(200) };
 /// A handshake starts when a peer that was sent frames has been silent for so long: four times the silence that takes a
 /// link down, as probes are sent all the time and a handshake costs little.
 pub(super) const HANDSHAKE_AFTER: Duration = Duration::from_secs(2);
@@ -65,8 +47,7 @@ pub(super) struct Link {
     /// Queueing delay from the peer, by any path, at the last report of this member.
     queued_from: Duration,
     up: bool,
-    /// The overlay is idle.
-    is_idle: bool,
+    pace: Pace,
     /// Time at which the link went down: an earlier arrival does not bring it up, however late it is reported.
     down_at: Option<Instant>,
     pub(super) probes: ProbeSchedule,
@@ -111,13 +92,9 @@ impl Link {
         self.up
     }
 
-    fn pace(&self) -> Pace {
-        if self.is_idle { IDLE } else { BUSY }
-    }
-
-    /// Watches the link closely or, while the overlay is idle, at low cost.
-    pub(super) fn set_idle(&mut self, is_idle: bool) {
-        self.is_idle = is_idle;
+    /// Sets how closely the link is watched.
+    pub(super) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// The peer has left: earlier arrivals do not keep the link up. Says whether it was up.
@@ -222,7 +199,7 @@ impl Link {
 
     /// Silence after which a direction or a session is down.
     fn timeout(&self) -> Duration {
-        self.pace().silence + self.rtt.min().unwrap_or(SILENCE)
+        self.pace.silence + self.rtt.min().unwrap_or(BUSY.silence)
     }
 
     /// Starts the loss counters of a space again: losses of frames sent until now do not count (`starts`), or count
@@ -292,7 +269,7 @@ impl Link {
     }
 
     fn is_quiet(&self, now: Instant, direction: &Direction) -> bool {
-        let quiet_after = self.pace().quiet + self.rtt.min().unwrap_or(UNREPORTED_AFTER);
+        let quiet_after = self.pace.quiet + self.rtt.min().unwrap_or(BUSY.quiet);
         direction.alive.is_none_or(|at| now.saturating_since(at) > quiet_after)
     }
 
@@ -300,7 +277,7 @@ impl Link {
     /// receives. The more probes and reports are lost, the more probes it takes until silence means something.
     pub(super) fn needs_quiet_probe(&mut self, now: Instant) -> bool {
         let arriving = (1.0 - self.tx_loss()) * (1.0 - self.rx_loss().share);
-        let interval = self.pace().quiet_interval.mul_f64(arriving.clamp(0.0, 1.0));
+        let interval = self.pace.quiet_interval.mul_f64(arriving.clamp(0.0, 1.0));
         let is_due = self.up
             && (self.is_quiet(now, &self.incoming) || self.is_quiet(now, &self.outgoing))
             && self.quiet_probe.is_none_or(|at| now.saturating_since(at) >= interval);

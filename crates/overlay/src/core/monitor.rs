@@ -9,9 +9,9 @@ use wire::overlay::{Message, SPACE_DIRECT, SPACE_PROBES, SPACE_RELAYED, SPACE_SE
 use super::Output;
 use super::activity::Activity;
 use super::capacity::{BUDGET_SHARE, CapacityProber, Train};
-use super::link::SILENCE;
 use super::link_state::LinkAdvertisement;
 use super::network::Network;
+use super::pace::{BUSY, IDLE};
 use super::path_mtu::{self, COMPANIONS, PathMtuDiscovery};
 use super::probing::{Affordable, PROBE_BYTES, PROBE_RATE_MAX, PROBE_RATE_MIN};
 use crate::decapsulate::TrainPacket;
@@ -52,16 +52,20 @@ impl Monitor {
     /// This member was stalled for `span`: packets that arrived meanwhile are unread, and its reports were not sent.
     /// Silence does not count until both are made up for.
     pub(super) fn on_stall(&mut self, now: Instant, net: &mut Network, span: Duration) {
-        self.grace_until = Some(now + SILENCE);
+        self.grace_until = Some(now + BUSY.silence);
         net.peers.values_mut().for_each(|p| p.link.extend(now, span));
     }
 
-    /// Watches all links at low cost while the overlay is idle, and closely from its end on: what arrived at low cost
+    /// Watches all links and paths at low cost while the overlay is idle, and closely from its end on: what arrived at low cost
     /// is not old then. Says whether the overlay has just become busy.
     pub(super) fn update_pace(&mut self, now: Instant, net: &mut Network) -> bool {
         let is_idle = self.activity.is_idle(now);
         let was_idle = std::mem::replace(&mut self.was_idle, is_idle);
-        net.peers.values_mut().for_each(|p| p.link.set_idle(is_idle));
+        let pace = if is_idle { IDLE } else { BUSY };
+        for peer in net.peers.values_mut() {
+            peer.link.set_pace(pace);
+            peer.paths.set_pace(pace);
+        }
         let is_woken = was_idle && !is_idle;
         if is_woken {
             self.on_stall(now, net, IDLE_AGE_MAX);
@@ -300,8 +304,8 @@ pub(super) fn on_train_result(
     }
 }
 
-/// Sends the path MTU probes that are due.
-pub(super) fn poll_mtu_probes(now: Instant, net: &mut Network) {
+/// Sends the path MTU probes that are due; while the overlay is idle, a known size is not confirmed.
+pub(super) fn poll_mtu_probes(now: Instant, net: &mut Network, is_idle: bool) {
     let wanted = path_mtu::wanted(&net.settings);
     for member in net.members() {
         let Some(peer) = net.peers.get_mut(&member) else { continue };
@@ -312,7 +316,7 @@ pub(super) fn poll_mtu_probes(now: Instant, net: &mut Network) {
             continue;
         }
         let before = peer.path_mtu.known(wanted);
-        let due = peer.path_mtu.poll(now, wanted, rtt);
+        let due = if is_idle && peer.path_mtu.is_settled() { None } else { peer.path_mtu.poll(now, wanted, rtt) };
         let known = peer.path_mtu.known(wanted);
         net.table_changed |= known != before;
         // With each probe, as an earlier message may have been lost.

@@ -92,6 +92,11 @@ impl PathMtuDiscovery {
         self.works.unwrap_or_else(unknown)
     }
 
+    /// Whether a size has passed, and none is being tried.
+    pub(super) fn is_settled(&self) -> bool {
+        self.works.is_some() && self.probing.is_none()
+    }
+
     /// Largest datagram from the peer.
     pub(super) fn received(&self) -> Option<u16> {
         self.received.map(|(bytes, _)| self.peer_limit.map_or(bytes, |l| l.min(bytes)))

@@ -8,7 +8,7 @@ use units::{Instant, Rate};
 use wire::overlay::{SPACE_PROBES, SPACE_SENSOR};
 
 use super::alternate_paths::AlternateProbeTimer;
-use super::link::SILENCE;
+use super::pace::{BUSY, Pace};
 use crate::estimators::{RoundTrip, ThroughputEstimator};
 use crate::loss::{Loss, LossEstimate};
 use crate::session::Session;
@@ -18,9 +18,6 @@ use crate::session::Session;
 const OBSERVED_FRAMES_MIN: f64 = 40.0;
 /// Unreported frames from which on a path is silent: ten losses in a row have a probability of 10^-8 at a loss of 0.15.
 const SILENT_FRAMES_MIN: u64 = 10;
-/// A path, or a link, is probed at this interval once its frames have been unreported for [`UNREPORTED_AFTER`].
-pub(super) const UNREPORTED_AFTER: Duration = Duration::from_millis(150);
-pub(super) const PROBE_INTERVAL: Duration = Duration::from_millis(30);
 /// A path that has been silent for so long is known not to work, and probed once a second.
 const BROKEN_AFTER: Duration = Duration::from_secs(5);
 const BROKEN_PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,6 +39,7 @@ pub(super) struct PathMonitor {
     /// The routes as the forwarding table has them.
     published: Vec<Weighted>,
     next: usize,
+    pace: Pace,
 }
 
 /// One path over relays.
@@ -122,6 +120,11 @@ impl MonitoredPath {
 }
 
 impl PathMonitor {
+    /// Sets how closely the paths are watched.
+    pub(super) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
+    }
+
     /// The best path and its number space.
     pub(super) fn best(&self) -> Option<(Path, u8)> {
         self.best
@@ -266,10 +269,11 @@ impl PathMonitor {
     /// Paths with unreported frames to probe now: few frames are no evidence, and a sender whose frames are lost sends
     /// few.
     pub(super) fn poll_probes(&mut self, now: Instant) -> Vec<(Path, u8)> {
+        let pace = self.pace;
         let is_due = |path: &&mut MonitoredPath| {
             let unreported_for = path.unreported_for(now);
-            let interval = if unreported_for < BROKEN_AFTER { PROBE_INTERVAL } else { BROKEN_PROBE_INTERVAL };
-            unreported_for > UNREPORTED_AFTER && path.probed.is_none_or(|at| now.saturating_since(at) >= interval)
+            let interval = if unreported_for < BROKEN_AFTER { pace.quiet_interval } else { BROKEN_PROBE_INTERVAL };
+            unreported_for > pace.quiet && path.probed.is_none_or(|at| now.saturating_since(at) >= interval)
         };
         let due = self.paths.iter_mut().filter(is_due);
         due.map(|path| {
@@ -282,9 +286,9 @@ impl PathMonitor {
     /// Routes with overdue reports whose destinations are to be probed by an alternate path; `queued`: queueing delay
     /// of what comes from there.
     pub(super) fn poll_alternate_probes(&mut self, now: Instant, queued: Duration) -> Vec<Path> {
-        let in_use = &self.in_use;
+        let (in_use, pace) = (&self.in_use, self.pace);
         let is_due = |path: &mut MonitoredPath| {
-            let overdue_after = UNREPORTED_AFTER + path.rtt.min().unwrap_or(UNREPORTED_AFTER);
+            let overdue_after = pace.quiet + path.rtt.min().unwrap_or(BUSY.quiet);
             let is_overdue = in_use.contains(&path.space) && path.unreported_for(now) > overdue_after;
             (is_overdue && path.alternate.is_due(now, queued)).then_some(path.path)
         };
@@ -293,16 +297,18 @@ impl PathMonitor {
 
     /// Paths on which the destination has reported lately.
     pub(super) fn working(&self, now: Instant) -> impl Iterator<Item = Path> + '_ {
-        let is_current = move |p: &&MonitoredPath| p.reported.is_some_and(|at| now.saturating_since(at) < SILENCE);
+        let silence = self.pace.silence;
+        let is_current = move |p: &&MonitoredPath| p.reported.is_some_and(|at| now.saturating_since(at) < silence);
         self.paths.iter().filter(is_current).map(|p| p.path)
     }
 
     /// Round trips of the last minutes.
     pub(super) fn round_trips(&self, now: Instant) -> impl Iterator<Item = PathRoundTrip> + '_ {
+        let silence = self.pace.silence;
         let known = move |path: &MonitoredPath| {
             let age = now.saturating_since(path.reported?);
             let rtt = path.rtt.min().filter(|_| age < ROUND_TRIP_LIFETIME)?;
-            Some(PathRoundTrip { path: path.path, rtt, is_current: age < SILENCE })
+            Some(PathRoundTrip { path: path.path, rtt, is_current: age < silence })
         };
         self.paths.iter().filter_map(known)
     }
@@ -317,7 +323,7 @@ impl PathMonitor {
     /// End-to-end observations of all paths with enough frames.
     pub(super) fn observations(&self, now: Instant) -> Vec<(Path, Observation)> {
         let of = |path: &MonitoredPath| {
-            let timeout = SILENCE + path.rtt.min().unwrap_or(SILENCE) * 2;
+            let timeout = self.pace.silence + path.rtt.min().unwrap_or(BUSY.silence) * 2;
             let is_silent = |(at, before): &(Instant, u64)| {
                 now.saturating_since(*at) > timeout && path.sent.saturating_sub(*before) >= SILENT_FRAMES_MIN
             };

@@ -8,9 +8,10 @@ use route::{Member, Path};
 use units::Instant;
 use wire::overlay::{Message, REPORTS_MAX, SPACE_DIRECT, SPACE_PROBES, SPACE_RELAYED, SPACE_SENSOR, SpaceReport};
 
-use super::{Link, SILENCE};
+use super::Link;
 use crate::core::micros;
 use crate::core::network::Network;
+use crate::core::pace::BUSY;
 use crate::core::paths::Reported;
 use crate::core::peer::Peer;
 use crate::estimators::Gaps;
@@ -19,8 +20,6 @@ use crate::session::{SPACES, Session};
 
 /// Interval of the reports to a peer that sends frames, where few reports are lost.
 pub(in crate::core) const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval while the overlay is idle: half of the time after which a direction is quiet then.
-const IDLE_REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// Minimum interval, however many are lost: little more than a tick.
 const REPORT_INTERVAL_MIN: Duration = Duration::from_millis(25);
 /// Acceptable probability that all reports of the time that takes a link down are lost.
@@ -62,10 +61,10 @@ pub(in crate::core) struct ReportEffects {
     pub(in crate::core) arrived_bytes: Option<u64>,
 }
 
-/// Interval of reports on a path with this loss, so that a silence of [`SILENCE`] is no chance.
+/// Interval of reports on a path with this loss, so that a silence of [`BUSY`] is no chance.
 fn report_interval(loss: f64) -> Duration {
     let needed = ALL_LOST_PROBABILITY.ln() / loss.clamp(f64::MIN_POSITIVE, 1.0 - 1e-9).ln();
-    SILENCE.div_f64(needed.max(1.0)).clamp(REPORT_INTERVAL_MIN, REPORT_INTERVAL)
+    BUSY.silence.div_f64(needed.max(1.0)).clamp(REPORT_INTERVAL_MIN, REPORT_INTERVAL)
 }
 
 impl SessionCounts {
@@ -195,7 +194,7 @@ fn due_reports(now: Instant, peer: &mut Peer, member: Member) -> Vec<(Arc<Sessio
         paths.get(path).map_or_else(|| link.tx_loss(), |p| p.loss.estimate().share)
     };
     let interval = due.iter().map(|(_, path)| report_interval(loss(link, path))).min();
-    if let Some(interval) = interval.map(|i| if link.is_idle { IDLE_REPORT_INTERVAL } else { i }) {
+    if let Some(interval) = interval.map(|i| link.pace.report_interval.unwrap_or(i)) {
         // Relative to the time that was due, so that ticks do not lengthen the interval; after a pause relative to now.
         let was_due = link.next_report.filter(|at| now.saturating_since(*at) < interval).unwrap_or(now);
         link.next_report = Some(was_due + interval);
