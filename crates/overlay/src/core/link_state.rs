@@ -89,11 +89,11 @@ impl Evidence {
 
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Worse { loss, rtt_us } = *self else { return f.write_str("what is sent over it is not answered") };
-        let lossy = (loss > 0.0).then(|| format!("{loss:.3} of what is sent over it is lost"));
-        let slow = (rtt_us > 0).then(|| format!("its round trip takes {:.1} ms", rtt_us as f64 / 1e3));
+        let Self::Worse { loss, rtt_us } = *self else { return f.write_str("no answers to frames over it") };
+        let lossy = (loss > 0.0).then(|| format!("a loss of at least {:.1} %", loss * 100.0));
+        let slow = (rtt_us > 0).then(|| format!("a round trip of at least {:.1} ms", rtt_us as f64 / 1e3));
         let all: Vec<String> = lossy.into_iter().chain(slow).collect();
-        f.write_str(&all.join(", and "))
+        f.write_str(&all.join(" and "))
     }
 }
 

@@ -86,7 +86,8 @@ fn a_destination_that_praises_a_lossy_link_to_it_is_reached_by_another() {
         let Event::LinkSuspected { from, to, why } = e else { return None };
         (*from == format!("m{used}") && to == "m1").then_some(why.as_str())
     });
-    let share: f64 = why.and_then(|w| w.strip_suffix(" of what is sent over it is lost")).unwrap().parse().unwrap();
+    let per_cent = why.and_then(|w| w.strip_prefix("a loss of at least ")?.strip_suffix(" %"));
+    let share = per_cent.unwrap().parse::<f64>().unwrap() / 100.0;
     // 0.3 of forty frames at least, with a standard deviation of 0.07: two of them.
     assert!((0.15..0.45).contains(&share), "{why:?}");
 }
