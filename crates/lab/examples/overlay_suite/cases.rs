@@ -163,12 +163,12 @@ fn mice() -> Vec<Case> {
 fn idle() -> Vec<Case> {
     let of = |name, file, variant, from_s| Case::new(name, Setting::of(file, variant), &[]).control_from(from_s);
     vec![
-        of("idle-pair", "overlay-suite/diamond.toml", "idle-pair", 60.0),
-        of("idle", "overlay-suite/diamond.toml", "idle", 60.0),
-        of("idle-after", "overlay-suite/diamond.toml", "idle-after", 90.0),
-        of("idle-fast", "overlay-suite/bridges.toml", "idle", 60.0),
-        of("idle-mesh", "overlay-suite/mesh.toml", "idle", 30.0),
-        of("idle-star", "overlay-suite/star.toml", "idle", 30.0),
+        of("idle-pair", "overlay-suite/diamond.toml", "idle-pair", 70.0),
+        of("idle", "overlay-suite/diamond.toml", "idle", 70.0),
+        of("idle-after", "overlay-suite/diamond.toml", "idle-after", 101.0),
+        of("idle-fast", "overlay-suite/bridges.toml", "idle", 70.0),
+        of("idle-mesh", "overlay-suite/mesh.toml", "idle", 70.0),
+        of("idle-star", "overlay-suite/star.toml", "idle", 70.0),
     ]
 }
 

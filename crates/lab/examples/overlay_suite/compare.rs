@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::metrics::{METRICS, Metric};
-use crate::report::Report;
+use crate::report::{ALL, Report};
 
 /// Smallest difference that matters, as a share of the value before.
 const MATTERS_SHARE: f64 = 0.02;
@@ -38,14 +38,25 @@ impl Difference {
     }
 }
 
-/// The differences of all metrics that both reports have, paired by seed.
+/// The differences of all metrics that both reports have, paired by seed. Means of all scenarios are compared if both
+/// reports have the same scenarios.
 pub(crate) fn compare(before: &Report, after: &Report) -> Vec<Difference> {
     let mut all = Vec::new();
+    let first_seed = before.first_seed.max(after.first_seed);
+    let skipped = |report: &Report| usize::try_from(first_seed - report.first_seed).unwrap_or(usize::MAX);
+    let (skip_old, skip_new) = (skipped(before), skipped(after));
     for scenario in &after.order {
+        if scenario == ALL && before.order != after.order {
+            continue;
+        }
         let Some((old, new)) = before.scenarios.get(scenario).zip(after.scenarios.get(scenario)) else { continue };
         for metric in &METRICS {
             let Some((old, new)) = old.get(metric.name).zip(new.get(metric.name)) else { continue };
-            let pairs: Vec<(f64, f64)> = old.iter().copied().zip(new.iter().copied()).collect();
+            let (old, new) = (old.iter().skip(skip_old).copied(), new.iter().skip(skip_new).copied());
+            let pairs: Vec<(f64, f64)> = old.zip(new).collect();
+            if pairs.is_empty() {
+                continue;
+            }
             let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
             let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
             let half_width = estimate::confidence(&differences).and_then(|e| e.half_width);
@@ -99,7 +110,8 @@ mod tests {
     fn report(goodput: [f64; 5], control: [f64; 5]) -> Report {
         let metrics = [("goodput_bps", goodput), ("control_bps", control)];
         let metrics = metrics.map(|(name, values)| (name.to_owned(), values.to_vec())).into();
-        Report { order: vec!["dies".to_owned()], scenarios: [("dies".to_owned(), metrics)].into() }
+        let (order, scenarios) = (vec!["dies".to_owned()], [("dies".to_owned(), metrics)].into());
+        Report { first_seed: 1, order, scenarios }
     }
 
     /// `(is beyond noise, is worse)` of both metrics.
@@ -118,5 +130,14 @@ mod tests {
         // One per cent less in each; and a mean difference of 20 % with a standard error of 20 %.
         let after = report([99.0, 109.0, 89.0, 104.0, 94.0], [10.0, 20.0, 10.0, 10.0, 10.0]);
         assert_eq!(verdicts(&before, &after), [(false, false); 2]);
+    }
+
+    #[test]
+    fn runs_of_the_same_seed_are_compared() {
+        let before = report([100.0, 110.0, 90.0, 105.0, 95.0], [10.0; 5]);
+        let after = Report { first_seed: 3, ..report([90.0, 105.0, 95.0, 1.0, 2.0], [10.0; 5]) };
+        assert_eq!(verdicts(&before, &after), [(false, false); 2], "three seeds are in both");
+        let others = Report { first_seed: 6, ..before };
+        assert_eq!(verdicts(&others, &after), [], "no seed is in both");
     }
 }

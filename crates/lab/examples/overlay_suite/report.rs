@@ -19,6 +19,8 @@ pub(crate) const ALL: &str = "mean of all";
 /// The metrics of all runs: by scenario and metric the value for each seed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
+    /// Seed of the first value of each scenario.
+    pub(crate) first_seed: u64,
     /// Names of the scenarios in the order of the suite.
     pub(crate) order: Vec<String>,
     pub(crate) scenarios: BTreeMap<String, BTreeMap<String, Values>>,

@@ -35,12 +35,12 @@ pub(crate) fn run(
     let is_oracle = |setting: &Setting| cases.iter().any(|c| c.oracle.as_ref() == Some(setting));
     let changes = |setting| if is_oracle(setting) { &[] } else { overrides };
     let scenarios: Vec<Scenario> = settings.iter().map(|s| read(s, changes(s))).collect::<Result<_, _>>()?;
-    let runs = run_all(&scenarios, seeds, jobs)?;
+    let runs = run_all(&scenarios, seeds.clone(), jobs)?;
     let of = |setting: &Setting| {
         let index = settings.iter().position(|s| *s == setting)?;
         Some((scenarios.get(index)?, runs.get(index)?))
     };
-    let mut report = Report::default();
+    let mut report = Report { first_seed: seeds.start, ..Report::default() };
     for case in cases {
         let Some((scenario, runs)) = of(&case.setting) else { continue };
         let oracle = case.oracle.as_ref().and_then(of).and_then(|(scenario, runs)| {
