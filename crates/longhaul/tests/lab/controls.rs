@@ -135,9 +135,9 @@ fn the_window_does_not_grow_beyond_the_receiver_limit() {
             // Linux doubles the 20 kB and advertises the part without bookkeeping, at least 20 kB per 40 ms. It never
             // withdraws the initial window of 64 kB, which shrinks over seconds (CUBIC reaches 7.7 to 11.6 Mb/s).
             assert!((3.4e6..13.2e6).contains(&goodput), "{name}: {goodput}");
-            // tcp_is_cwnd_limited lets the window grow in slow start while it is below twice the largest flight, here the
-            // initial 64 kB, and tcp_slow_start adds all bytes of one acknowledgement: another 64 kB at most. A control
-            // that ignored the limit would double the window every 40 ms.
+            // tcp_is_cwnd_limited lets the window grow in slow start while it is below twice the largest flight, here
+            // the initial 64 kB, and tcp_slow_start adds all bytes of one acknowledgement: another 64 kB at most. A
+            // control that ignored the limit would double the window every 40 ms.
             assert!(largest <= 3 * 65_536, "{name}: {largest}");
         }
         assert_eq!(link(&end, "left").dropped.queue, 0);

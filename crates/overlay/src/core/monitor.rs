@@ -56,8 +56,8 @@ impl Monitor {
         net.peers.values_mut().for_each(|p| p.link.extend(now, span));
     }
 
-    /// Watches all links and paths at low cost while the overlay is idle, and closely from its end on: what arrived at low cost
-    /// is not old then. Says whether the overlay has just become busy.
+    /// Watches all links and paths at low cost while the overlay is idle, and closely from its end on: what arrived at
+    /// low cost is not old then. Says whether the overlay has just become busy.
     pub(super) fn update_pace(&mut self, now: Instant, net: &mut Network) -> bool {
         let is_idle = self.activity.is_idle(now);
         let was_idle = std::mem::replace(&mut self.was_idle, is_idle);
