@@ -456,7 +456,7 @@ impl World {
             if !self.may_idle {
                 self.hosts.iter_mut().for_each(|h| h.core.monitor.activity.note_others(h.clock.at(now)));
             }
-            self.advance(end.saturating_since(now).min(30 * SECOND));
+            self.advance(end.saturating_since(now).min(5 * SECOND));
         }
     }
 
