@@ -283,7 +283,7 @@ impl Core {
         }
         self.links_updated = Some(now);
         let rules = link_state::Rules {
-            timeout: self.routing.policy().silence,
+            timeout: self.routing.policy().link_timeout,
             in_grace: self.monitor.is_in_grace(now),
             has_sensor: self.net.settings.sensor.is_some(),
         };

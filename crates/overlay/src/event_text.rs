@@ -81,7 +81,7 @@ mod tests {
 
     fn judged(loss: f64, capacity: Option<Rate>, predicted: u64) -> Judged {
         let metrics = Metrics::exact(capacity, std::time::Duration::from_millis(20), loss);
-        Judged { metrics, predicted: Rate::from_bps(predicted), worth: [Rate::ZERO; 3] }
+        Judged { metrics, predicted: Rate::from_bps(predicted), utility: [Rate::ZERO; 3] }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use units::{Duration, Instant, Rate};
 use crate::search::Fronts;
 use crate::{Decision, Event, Graph, Inputs, Judged, Member, Metrics, Path, Policy, PolicyError, Reason};
 use judge::Shared;
-use links::{Change, Link, Links};
+use links::{Link, Links};
 pub use route::Load;
 use route::{Route, Use};
 use shares::Shares;
@@ -87,8 +87,6 @@ pub struct Control {
     fronts: Fronts,
     /// Those by which a path is taken when there is nothing to hold it against; where the policy asks for certainty.
     surest: Option<Fronts>,
-    /// Those over withheld links as well, while there are any.
-    withheld: Option<Fronts>,
     /// Those without the losses of links that our flows fill, while there are such.
     beside: Option<Fronts>,
     links: Links,
@@ -117,7 +115,7 @@ impl Control {
         policy.check()?;
         let graph = Graph::new(policy.unknown_capacity);
         let fronts = Fronts::full(&graph, source);
-        let surest = (policy.certainty > 0.0).then(|| Fronts::surest(&graph, source));
+        let surest = (policy.ci_scale > 0.0).then(|| Fronts::surest(&graph, source));
         Ok(Self {
             source,
             policy,
@@ -125,7 +123,6 @@ impl Control {
             graph,
             fronts,
             surest,
-            withheld: None,
             beside: None,
             links: Links::default(),
             routes: BTreeMap::new(),
@@ -204,16 +201,12 @@ impl Control {
             return Err(Error::Links(self.policy.max_links));
         }
         // What is too old tells no more than silence, and reports may overtake each other.
-        if metrics.age >= self.policy.silence || metrics.age > self.links.age(self.now, link) {
+        if metrics.age >= self.policy.link_timeout || metrics.age > self.links.age(self.now, link) {
             return Ok(());
         }
         let metrics = metrics.rounded();
-        let is_known = self.graph.link(from, to).is_some();
         self.graph.set(from, to, metrics);
-        let withheld = self.links.hear(&self.policy, self.source, self.now, link, metrics.age);
-        if !is_known {
-            self.graph.withhold(from, to, withheld);
-        }
+        self.links.set(&self.policy, self.now, link, metrics.age);
         self.note(link);
         self.schedule(true);
         Ok(())
@@ -231,17 +224,9 @@ impl Control {
     /// Time has passed: what is due is done.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
-        while let Some(((from, to), change)) = self.links.expire(&self.policy, self.now) {
-            match change {
-                Change::Silent => {
-                    self.graph.remove(from, to);
-                    self.note((from, to));
-                }
-                Change::Released => {
-                    self.graph.withhold(from, to, false);
-                    self.note((from, to));
-                }
-            }
+        while let Some((from, to)) = self.links.expire(&self.policy, self.now) {
+            self.graph.remove(from, to);
+            self.note((from, to));
             self.schedule(false);
         }
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= self.now);
@@ -286,7 +271,7 @@ impl Control {
 
     /// How many links and paths are remembered, those included that are gone and whose flaps are counted.
     pub fn remembered(&self) -> usize {
-        let further = self.surest.iter().chain(&self.withheld).chain(&self.beside).map(Fronts::len);
+        let further = self.surest.iter().chain(&self.beside).map(Fronts::len);
         let fronts = self.fronts.len() + further.sum::<usize>();
         self.links.len() + fronts + self.routes.values().map(Route::remembered).sum::<usize>()
     }
@@ -298,7 +283,7 @@ impl Control {
     /// Something has changed; what can wait is gathered with what comes soon. What cannot is not looked at back to back either: one who says
     /// all the time that a link of his fails would else have everybody compute without end.
     fn schedule(&mut self, can_wait: bool) {
-        let gather = self.policy.gather;
+        let gather = self.policy.batch;
         let soonest = self.decided.map_or(self.now, |at| self.now.max(at + BETWEEN.min(gather)));
         let at = if can_wait { self.now + gather } else { soonest };
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
@@ -312,7 +297,7 @@ impl Control {
     }
 
     fn fail_link(&mut self, link: Link) {
-        self.links.fail(&self.policy, self.now, link);
+        self.links.remove(link);
         if self.graph.remove(link.0, link.1) {
             self.note(link);
             self.schedule(false);
@@ -320,7 +305,7 @@ impl Control {
     }
 
     fn remove_member(&mut self, member: Member) {
-        self.links.forget(member);
+        self.links.remove_member(member);
         self.graph.remove_member(member);
         self.schedule(false);
         let Some(route) = self.routes.remove(&member) else { return };
@@ -354,8 +339,8 @@ impl Control {
             chosen_for: Some(used.chosen_for),
             used_for: self.now.saturating_since(used.since),
             load: used.load_at(self.now, &self.policy),
-            sure_ratio: None,
-            needed: None,
+            confidence_ratio: None,
+            required: None,
             flows: None,
             margin: self.policy.margin,
             hold_down: self.policy.hold_down,
@@ -377,11 +362,11 @@ impl Control {
     /// What the path is if others of our flows fill some of its links.
     fn shared(&self, path: &Path) -> Option<Shared> {
         let share = self.shares.along(self.source, path)?;
-        let beside = self.graph.metrics_with(self.source, path, |link, metrics| {
+        let clean = self.graph.metrics_with(self.source, path, |link, metrics| {
             let is_filled = self.shares.on(link, path.destination()).is_some();
             if is_filled { Metrics { loss: 0.0, loss_low: 0.0, loss_high: 0.0, ..metrics } } else { metrics }
         })?;
-        Some(Shared { beside, share })
+        Some(Shared { clean, share })
     }
 
     /// Compares all paths.
@@ -390,19 +375,12 @@ impl Control {
         self.due = None;
         self.wake = None;
         let changed = core::mem::take(&mut self.changed);
-        if self.links.withheld() == 0 {
-            self.withheld = None;
-        }
         if changed.len() * 100 > self.graph.len() * FULL_SHARE {
             self.fronts = Fronts::full(&self.graph, self.source);
             self.surest = self.surest.is_some().then(|| Fronts::surest(&self.graph, self.source));
-            self.withheld = None;
         } else {
-            let all = [Some(&mut self.fronts), self.surest.as_mut(), self.withheld.as_mut()];
+            let all = [Some(&mut self.fronts), self.surest.as_mut()];
             all.into_iter().flatten().for_each(|fronts| fronts.update(&self.graph, &changed));
-        }
-        if self.links.withheld() > 0 {
-            self.withheld.get_or_insert_with(|| Fronts::with_withheld(&self.graph, self.source));
         }
         self.shares = Shares::of(&self.routes, (&self.graph, self.source), self.now, &self.policy);
         self.beside = self.shares.without_losses(&self.graph).map(|clean| Fronts::full(&clean, self.source));
@@ -429,17 +407,17 @@ impl Control {
         let weighted = |(used, metrics): (&Use, Option<Metrics>)| {
             let capacity = metrics.and_then(|m| m.capacity);
             let predicted = metrics.map_or(Rate::ZERO, |m| self.policy.predict(&m));
-            let predicted = known.filter(|_| capacity.is_none()).map_or(predicted, |most| predicted.min(most));
-            let filled = used.shown_to_fill(self.now, &self.policy, capacity);
-            let flows = used.shown_at(self.now, &self.policy).flows.max(1);
+            let predicted = known.filter(|_| capacity.is_none()).map_or(predicted, |max| predicted.min(max));
+            let saturated = used.saturated_rate(self.now, &self.policy, capacity);
+            let flows = used.recent_load(self.now, &self.policy).flows.max(1);
             Weighted {
                 path: used.path,
                 place: used.place,
-                weight: predicted.as_bps().max(filled.as_bps() / u64::from(flows)) as f64,
+                weight: predicted.as_bps().max(saturated.as_bps() / u64::from(flows)) as f64,
                 predicted,
                 assumed: metrics.is_none_or(|m| self.policy.is_assumed(&m)),
                 capacity: capacity.unwrap_or(self.policy.unknown_capacity),
-                carried: filled.max(used.steady(self.now, &self.policy)),
+                carried: saturated.max(used.steady(self.now, &self.policy)),
             }
         };
         route.weighted = route.uses.iter().zip(all).map(weighted).collect();

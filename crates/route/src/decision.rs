@@ -54,7 +54,7 @@ pub struct Judged {
     /// What all flows to the destination would get together, by the upper end of the interval of the loss, by the loss, and by the lower end; where
     /// our flows to others fill a link of the path, no less than what each of those gets. The middle one is what paths are compared by.
     #[serde(rename = "utility_bps")]
-    pub worth: [Rate; 3],
+    pub utility: [Rate; 3],
 }
 
 /// What a change was decided from.
@@ -66,7 +66,7 @@ pub struct Inputs {
     /// The path that was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Judged>,
-    /// Rate that was predicted for the old path when it was chosen, or when it had been low for as long as the hold-down.
+    /// Rate that was predicted for the old path when it was chosen.
     #[serde(rename = "predicted_at_selection_bps", default, skip_serializing_if = "Option::is_none")]
     pub chosen_for: Option<Rate>,
     /// For how long the old path had been used.
@@ -76,10 +76,10 @@ pub struct Inputs {
     pub load: Load,
     /// Least ratio of the new path to the old one that the intervals leave; a change for the better needs more than 1, one to a shorter path does not.
     #[serde(rename = "confidence_ratio", default, skip_serializing_if = "Option::is_none")]
-    pub sure_ratio: Option<f64>,
+    pub confidence_ratio: Option<f64>,
     /// Of a further path: what it must be worth, a share of what the first one is.
     #[serde(rename = "required_bps", default, skip_serializing_if = "Option::is_none")]
-    pub needed: Option<Rate>,
+    pub required: Option<Rate>,
     /// How many elephants there are, by which each path is judged: on the path that was left, and of a further path on all paths to the
     /// destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ pub enum Hold {
     Margin {
         /// Rate that it would have to have.
         #[serde(rename = "required_bps")]
-        needed: Rate,
+        required: Rate,
     },
     /// It carries less than what arrives over the present path all the time.
     InsufficientCapacity {
@@ -51,22 +51,13 @@ pub enum Hold {
         #[serde(rename = "until_ns")]
         until: Instant,
     },
-    /// One of its links failed lately.
-    LinkSuppressed {
-        /// Until when.
-        #[serde(rename = "until_ns")]
-        until: Instant,
-    },
 }
 
 impl Hold {
     /// When it ends by itself.
     pub const fn until(&self) -> Option<Instant> {
         match self {
-            Self::HoldDown { until }
-            | Self::Confirmation { until }
-            | Self::Damped { until }
-            | Self::LinkSuppressed { until } => Some(*until),
+            Self::HoldDown { until } | Self::Confirmation { until } | Self::Damped { until } => Some(*until),
             Self::Margin { .. }
             | Self::InsufficientCapacity { .. }
             | Self::NotSignificant { .. }
@@ -76,14 +67,13 @@ impl Hold {
 
     fn show(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
         match self {
-            Self::Margin { needed } => write!(f, "less than {needed}")?,
+            Self::Margin { required } => write!(f, "less than {required}")?,
             Self::InsufficientCapacity { carried } => write!(f, "narrower than the {carried} that arrive now")?,
             Self::NotSignificant { ratio } => write!(f, "uncertain, at least {ratio:.2} of the present path")?,
             Self::Confidence { confidence } => write!(f, "confidence {confidence:.2}")?,
             Self::HoldDown { .. } => f.write_str("last change too recent")?,
             Self::Confirmation { .. } => f.write_str("to be confirmed")?,
             Self::Damped { .. } => f.write_str("left lately")?,
-            Self::LinkSuppressed { .. } => f.write_str("a link failed lately")?,
         }
         let Some(until) = self.until() else { return Ok(()) };
         write!(f, ", for another {:.1} s", until.saturating_since(now).as_secs_f64())
@@ -209,7 +199,7 @@ impl Judged {
         if assumed {
             f.write_str(": rate unknown, as the capacity is not measured yet")?;
         } else {
-            write!(f, ": {} predicted ({} to {} for all flows)", self.predicted, self.worth[0], self.worth[2])?;
+            write!(f, ": {} predicted ({} to {} for all flows)", self.predicted, self.utility[0], self.utility[2])?;
         }
         rate_aware.map_or(Ok(()), |rate| write!(f, ", {rate} if told its rate"))?;
         let rtt = m.rtt.as_secs_f64() * 1e3;

@@ -46,8 +46,6 @@ pub(crate) struct Edge {
     pub(crate) cost: Cost,
     /// Survival by the upper end of the interval of the loss.
     pub(crate) sure_survival: f64,
-    /// There, but not to be relied on: it has failed lately.
-    pub(crate) withheld: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -121,19 +119,19 @@ impl Graph {
         let node = &mut self.nodes[a];
         match node.out.binary_search_by_key(&b, |e| e.peer) {
             Ok(at) => {
-                node.out[at] = Edge { cost, sure_survival, ..node.out[at] };
+                node.out[at] = Edge { peer: b, cost, sure_survival };
                 node.metrics[at] = metrics;
             }
             Err(at) => {
-                node.out.insert(at, Edge { peer: b, cost, sure_survival, withheld: false });
+                node.out.insert(at, Edge { peer: b, cost, sure_survival });
                 node.metrics.insert(at, metrics);
                 self.links += 1;
             }
         }
         let into = &mut self.nodes[b].into;
         match into.binary_search_by_key(&a, |e| e.peer) {
-            Ok(at) => into[at] = Edge { cost, sure_survival, ..into[at] },
-            Err(at) => into.insert(at, Edge { peer: a, cost, sure_survival, withheld: false }),
+            Ok(at) => into[at] = Edge { peer: a, cost, sure_survival },
+            Err(at) => into.insert(at, Edge { peer: a, cost, sure_survival }),
         }
         true
     }
@@ -148,18 +146,6 @@ impl Graph {
         self.forget_if_idle(a);
         self.forget_if_idle(b);
         true
-    }
-
-    /// Keeps the link out of what a search takes first, or lets it in again.
-    pub fn withhold(&mut self, from: Member, to: Member, withheld: bool) {
-        let (Some(a), Some(b)) = (self.position(from), self.position(to)) else { return };
-        for (at, peer, is_begin) in [(a, b, true), (b, a, false)] {
-            let node = &mut self.nodes[at];
-            let edges = if is_begin { &mut node.out } else { &mut node.into };
-            if let Ok(at) = edges.binary_search_by_key(&peer, |e| e.peer) {
-                edges[at].withheld = withheld;
-            }
-        }
     }
 
     /// Metrics of the link.
@@ -188,18 +174,6 @@ impl Graph {
         let mut links = path.links(source).map(|(from, to)| Some(seen((from, to), *self.link(from, to)?)));
         let first = links.next()??;
         links.try_fold(first, |whole, link| Some(whole.then(&link?)))
-    }
-
-    /// Whether a link of the path from `source` is withheld.
-    pub fn is_withheld(&self, source: Member, path: &Path) -> bool {
-        path.links(source).any(|(from, to)| {
-            let edge = || {
-                let (a, b) = (self.position(from)?, self.position(to)?);
-                let out = &self.nodes[a].out;
-                out.binary_search_by_key(&b, |e| e.peer).ok().map(|at| out[at].withheld)
-            };
-            edge().unwrap_or(false)
-        })
     }
 
     /// Whether the member relays.

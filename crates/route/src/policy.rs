@@ -24,7 +24,7 @@ pub struct Policy {
     pub margin: f64,
     /// And by how much at least.
     #[serde(rename = "min_gain_bps")]
-    pub least_gain: Rate,
+    pub min_gain: Rate,
     /// Whether a path with fewer relays is gone back to when it is not longer and as good, as far as the intervals of both tell: each relay carries what it
     /// passes on twice.
     pub prefer_shorter: bool,
@@ -36,33 +36,33 @@ pub struct Policy {
     pub confirm: Duration,
     /// The intervals of the losses are taken this many times as wide, and the paths must differ beyond them. 0: losses are taken as they are.
     #[serde(rename = "ci_scale")]
-    pub certainty: f64,
+    pub ci_scale: f64,
     /// Below this confidence a path is taken only if there is no other.
     #[serde(rename = "min_confidence")]
-    pub least_confidence: f64,
+    pub min_confidence: f64,
     /// Whether paths are compared by what all our flows get; otherwise by what one flow gets.
     pub count_load: bool,
     /// A path that carries this share of its capacity or more, or whose capacity nobody knows, is worth no less than what it carries: its losses may be our own
     /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute. What it carried when its flows ended
     /// counts for the hold-down.
     #[serde(rename = "saturated_share")]
-    pub filled: f64,
+    pub saturated_share: f64,
     /// Whether a path that has failed, or has collapsed, is left at once, whenever the last change was: a collapsed one not where it is known to be idle, or where only
     /// its capacity is less and what is sent is far below that.
     pub fast_fail: bool,
     /// A path has collapsed below this share of the rate that was predicted when it was chosen.
     #[serde(rename = "degraded_share")]
-    pub collapse: f64,
+    pub degraded_share: f64,
     /// A link that nobody has spoken of for so long is down. What our traffic carries is not known after that time either.
     #[serde(rename = "link_timeout_ns", with = "nanos")]
-    pub silence: Duration,
+    pub link_timeout: Duration,
     /// For so long a path that was left is not taken again, and a link that failed not relied on after it is back; doubled with each further flap,
     /// but for a link by which there is four times the rate of the present path.
     #[serde(rename = "suppress_ns", with = "nanos")]
-    pub refractory: Duration,
+    pub suppress: Duration,
     /// Where doubling ends.
     #[serde(rename = "suppress_max_ns", with = "nanos")]
-    pub most_refractory: Duration,
+    pub suppress_max: Duration,
     /// By up to this share refractory times are longer, each by another one: members that were driven away together do not come back together.
     pub jitter: f64,
     /// In which time the number of flaps is forgotten by half.
@@ -70,18 +70,18 @@ pub struct Policy {
     pub flap_half_life: Duration,
     /// Who leaves a path that was used for a shorter time than this has flapped.
     #[serde(rename = "stable_after_ns", with = "nanos")]
-    pub settled: Duration,
+    pub stable_after: Duration,
     /// Most paths to a destination at once; they are disjoint.
     pub max_paths: usize,
     /// A further path is used if it has this share of the first one's rate; it is given up below half of that.
     #[serde(rename = "min_share")]
-    pub least_share: f64,
+    pub min_share: f64,
     /// How often further paths are looked for.
     #[serde(rename = "search_ns", with = "nanos")]
     pub search: Duration,
     /// So long changes are gathered before paths are compared. What has failed is looked at without delay.
     #[serde(rename = "batch_ns", with = "nanos")]
-    pub gather: Duration,
+    pub batch: Duration,
     /// Most links that are remembered; more are refused.
     pub max_links: usize,
     /// Most members that are remembered; more are refused.
@@ -102,7 +102,7 @@ impl Default for Policy {
             // The paper's, and RON's for throughput: a formula errs by some ten per cent, and a change reorders.
             margin: 0.5,
             // A fifth of what TCP gets over a satellite that loses 15 %: less is as good as nothing there, too.
-            least_gain: Rate::from_bps(10_000),
+            min_gain: Rate::from_bps(10_000),
             prefer_shorter: true,
             // Some round trips for flows to find their rate on the new path, and for its loss to be counted under their load.
             hold_down: Duration::from_secs(10),
@@ -111,30 +111,30 @@ impl Default for Policy {
             // One and a half times a 95 % interval is three standard deviations. Two equal ways are compared ten times a second for days, but chance must also
             // make one of them better by the margin: in 10 min at losses of 0.05 it did not in any of ten runs, where one standard deviation less changed
             // ways. Twice the interval is paid for with twice the time on links that few packets are sent on.
-            certainty: 1.5,
-            least_confidence: 0.3,
+            ci_scale: 1.5,
+            min_confidence: 0.3,
             count_load: true,
             // A flow that fills its path has at least 0.7 of it, by CUBIC's beta, and after a timeout a fraction of that for a second.
-            filled: 0.25,
+            saturated_share: 0.25,
             fast_fail: true,
             // From 0.05 to 0.15 a window is divided by sqrt(3), 0.58 of the rate, and timeouts make it less.
-            collapse: 0.7,
+            degraded_share: 0.7,
             // Ten reports of the slowest. Ends that are next to a link know sooner and say so; this is for links whose both ends are gone.
-            silence: Duration::from_secs(5),
+            link_timeout: Duration::from_secs(5),
             // ZeroTier's bonds: 8 s to 600 s.
-            refractory: Duration::from_secs(8),
-            most_refractory: Duration::from_secs(600),
+            suppress: Duration::from_secs(8),
+            suppress_max: Duration::from_secs(600),
             // Ten members come back a second apart, after the shortest time.
             jitter: 1.0,
             // BGP's route flap damping has 15 min (RFC 2439 §4.2 leaves it to the operator); the longest refractory time is our scale.
             flap_half_life: Duration::from_secs(600),
             // Three times the hold-down: a change each hold-down is flapping, one each minute may be the network's own schedule.
-            settled: Duration::from_secs(30),
+            stable_after: Duration::from_secs(30),
             // Each path by way of a relay costs others twice its traffic.
             max_paths: 2,
-            least_share: 0.5,
+            min_share: 0.5,
             search: Duration::from_secs(10),
-            gather: Duration::from_millis(100),
+            batch: Duration::from_millis(100),
             // The size that the search is made for, ten times.
             max_links: 100_000,
             max_members: 10_000,
@@ -149,27 +149,27 @@ impl Policy {
         Self {
             model: Model::Safire { k: 1.0 },
             margin: 0.5,
-            least_gain: Rate::ZERO,
+            min_gain: Rate::ZERO,
             prefer_shorter: false,
             // The paper gives no number. Its losses are measured once a minute: whatever is shorter has the same effect there.
             hold_down: Duration::from_secs(10),
             confirm: Duration::ZERO,
-            certainty: 0.0,
-            least_confidence: 0.0,
+            ci_scale: 0.0,
+            min_confidence: 0.0,
             // "for a single TCP flow".
             count_load: false,
-            filled: 0.0,
+            saturated_share: 0.0,
             fast_fail: false,
-            collapse: 0.0,
+            degraded_share: 0.0,
             // Three of the paper's T_loss of 60 s.
-            silence: Duration::from_secs(180),
-            refractory: Duration::ZERO,
-            most_refractory: Duration::ZERO,
+            link_timeout: Duration::from_secs(180),
+            suppress: Duration::ZERO,
+            suppress_max: Duration::ZERO,
             jitter: 0.0,
-            settled: Duration::ZERO,
+            stable_after: Duration::ZERO,
             max_paths: 1,
             // "periodically updates the routing table".
-            gather: Duration::from_secs(1),
+            batch: Duration::from_secs(1),
             ..Self::default()
         }
     }
@@ -203,12 +203,12 @@ impl Policy {
             ("unknown_capacity_bps", self.unknown_capacity > Rate::ZERO, "more than 0"),
             ("margin", is_factor(self.margin), "0 or more"),
             ("jitter", is_factor(self.jitter), "0 or more"),
-            ("ci_scale", is_factor(self.certainty), "0 or more"),
-            ("min_confidence", is_share(self.least_confidence), "from 0 to 1"),
-            ("degraded_share", is_share(self.collapse), "from 0 to 1"),
-            ("saturated_share", is_share(self.filled), "from 0 to 1"),
-            ("min_share", is_share(self.least_share), "from 0 to 1"),
-            ("link_timeout_ns", !self.silence.is_zero(), "more than 0"),
+            ("ci_scale", is_factor(self.ci_scale), "0 or more"),
+            ("min_confidence", is_share(self.min_confidence), "from 0 to 1"),
+            ("degraded_share", is_share(self.degraded_share), "from 0 to 1"),
+            ("saturated_share", is_share(self.saturated_share), "from 0 to 1"),
+            ("min_share", is_share(self.min_share), "from 0 to 1"),
+            ("link_timeout_ns", !self.link_timeout.is_zero(), "more than 0"),
             ("flap_half_life_ns", !self.flap_half_life.is_zero(), "more than 0"),
             ("search_ns", !self.search.is_zero(), "more than 0"),
             ("max_paths", (1..=16).contains(&self.max_paths), "from 1 to 16"),
@@ -229,10 +229,10 @@ impl Policy {
     }
 
     /// How long what has flapped so often is not relied on; `draw` is an even number from 0 to 1.
-    pub fn refractory_after(&self, flaps: f64, draw: f64) -> Duration {
+    pub fn suppress_after(&self, flaps: f64, draw: f64) -> Duration {
         // 2^32 of anything is beyond every bound that a user sets.
-        let doubled = self.refractory.as_secs_f64() * (flaps - 1.0).clamp(0.0, 32.0).exp2();
-        let bounded = doubled.min(self.most_refractory.as_secs_f64()) * (1.0 + self.jitter * draw);
+        let doubled = self.suppress.as_secs_f64() * (flaps - 1.0).clamp(0.0, 32.0).exp2();
+        let bounded = doubled.min(self.suppress_max.as_secs_f64()) * (1.0 + self.jitter * draw);
         Duration::try_from_secs_f64(bounded).unwrap_or(Duration::MAX)
     }
 

@@ -54,8 +54,6 @@ struct Rules<'a> {
     avoid: &'a [Member],
     /// A member to which the direct path does not count.
     not_direct: Option<Member>,
-    /// Whether links count that are withheld.
-    withheld: bool,
     /// Whether losses count by the upper end of their intervals.
     sure: bool,
 }
@@ -63,10 +61,6 @@ struct Rules<'a> {
 impl Rules<'_> {
     const fn cost(&self, edge: &Edge) -> Cost {
         if self.sure { Cost { survival: edge.sure_survival, ..edge.cost } } else { edge.cost }
-    }
-
-    fn allows(&self, edge: &Edge) -> bool {
-        self.withheld || !edge.withheld
     }
 }
 
@@ -81,11 +75,10 @@ struct Level {
 /// Paths to one node, by their number of links less one.
 type Front = [Level; MAX_LINKS];
 
-/// The Pareto fronts of the paths from one member to all others, over links that are not withheld.
+/// The Pareto fronts of the paths from one member to all others.
 #[derive(Debug, Clone)]
 pub struct Fronts {
     source: Member,
-    withheld: bool,
     sure: bool,
     epoch: u64,
     nodes: Vec<Front>,
@@ -94,23 +87,18 @@ pub struct Fronts {
 impl Fronts {
     /// Computes all of them.
     pub fn full(graph: &Graph, source: Member) -> Self {
-        Self::over(graph, source, false, false)
-    }
-
-    /// The same over all links: what there is where nothing else is left.
-    pub fn with_withheld(graph: &Graph, source: Member) -> Self {
-        Self::over(graph, source, true, false)
+        Self::over(graph, source, false)
     }
 
     /// The same with losses by the upper end of their intervals: what is good for sure. A path that few packets promise much of hides the one that
     /// many packets speak for from [`Fronts::full`], not from this.
     pub fn surest(graph: &Graph, source: Member) -> Self {
-        Self::over(graph, source, false, true)
+        Self::over(graph, source, true)
     }
 
-    fn over(graph: &Graph, source: Member, withheld: bool, sure: bool) -> Self {
+    fn over(graph: &Graph, source: Member, sure: bool) -> Self {
         let nodes = vec![Front::default(); graph.nodes().len()];
-        let mut fronts = Self { source, withheld, sure, epoch: graph.epoch(), nodes };
+        let mut fronts = Self { source, sure, epoch: graph.epoch(), nodes };
         let rules = fronts.rules();
         for links in 0..MAX_LINKS {
             for node in 0..graph.nodes().len() {
@@ -120,18 +108,18 @@ impl Fronts {
         fronts
     }
 
-    /// Computes anew what depends on the links that have changed since the last call: set, removed, withheld or not. The result is that of a
+    /// Computes anew what depends on the links that have changed since the last call: set or removed. The result is that of a
     /// computation in full, but for which paths are left out of a front that is cut. When members have come or gone since, it is computed in full.
     pub fn update(&mut self, graph: &Graph, changed: &[(Member, Member)]) {
         if self.epoch == graph.epoch() {
             update::update(self, graph, changed);
         } else {
-            *self = Self::over(graph, self.source, self.withheld, self.sure);
+            *self = Self::over(graph, self.source, self.sure);
         }
     }
 
     const fn rules(&self) -> Rules<'static> {
-        Rules { source: self.source, avoid: &[], not_direct: None, withheld: self.withheld, sure: self.sure }
+        Rules { source: self.source, avoid: &[], not_direct: None, sure: self.sure }
     }
 
     /// The paths to `destination` that no other one covers, those with fewer links first, each with what it comes to. The metrics are without doubt:
@@ -162,22 +150,20 @@ impl Fronts {
     }
 }
 
-/// One path in one search: to one destination only, over links that may be withheld, not by way of some members.
+/// What a search to one destination leaves out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Except<'a> {
     /// Members that the path may not come by.
     pub relays: &'a [Member],
     /// The direct path does not count.
     pub direct: bool,
-    /// Links that are withheld do count.
-    pub withheld: bool,
 }
 
 /// The paths from `source` to `destination` that no other one covers, of those that `except` leaves.
 pub fn candidates(graph: &Graph, source: Member, destination: Member, except: Except<'_>) -> Vec<(Path, Metrics)> {
     let Some(end) = graph.position(destination) else { return Vec::new() };
     let not_direct = except.direct.then_some(destination);
-    let rules = Rules { source, avoid: except.relays, not_direct, withheld: except.withheld, sure: false };
+    let rules = Rules { source, avoid: except.relays, not_direct, sure: false };
     let mut nodes = vec![Front::default(); graph.nodes().len()];
     for links in 0..MAX_LINKS - 2 {
         for node in 0..nodes.len() {
@@ -207,7 +193,7 @@ pub fn disjoint<S: Fn(&Metrics) -> Rate>(
     while found.len() < most {
         let relays: Vec<Member> = found.iter().flat_map(|(path, _)| path.relays()).copied().collect();
         let direct = found.iter().any(|(path, _)| path.relays().is_empty());
-        let left = candidates(graph, source, destination, Except { relays: &relays, direct, withheld: false });
+        let left = candidates(graph, source, destination, Except { relays: &relays, direct });
         let Some(next) = best(left.into_iter(), &score) else { break };
         found.push(next);
     }
@@ -289,7 +275,7 @@ fn level(graph: &Graph, rules: Rules<'_>, nodes: &[Front], node: usize, links: u
         return Level::default();
     }
     let mut sieve = Sieve::of(member, &nodes[node], links);
-    for edge in graph.nodes()[node].into.iter().filter(|e| rules.allows(e)) {
+    for edge in &graph.nodes()[node].into {
         let (relay, link) = (&graph.nodes()[edge.peer], rules.cost(edge));
         if links == 0 {
             if relay.member == rules.source && rules.not_direct != Some(member) {

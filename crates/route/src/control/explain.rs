@@ -1,18 +1,18 @@
-//! The answer to "why".
+//! Explanation of the routes to a destination.
 
 use std::collections::BTreeMap;
 
 use units::Rate;
 
 use super::Control;
-use super::judge::Standing;
-use super::route::{Need, Route};
+use super::judge::Present;
+use super::route::Route;
 use crate::explanation::{Candidate, Explanation, Hold, InUse};
 use crate::search::{Except, candidates};
 use crate::{Judged, Member, Path};
 
 impl Control {
-    /// Why the destination has the paths that it has, as of the last call with a time; `None`: nobody knows it.
+    /// Explains the routes to a destination, as of the last call with a time; `None`: the destination is unknown.
     pub fn why(&self, destination: Member) -> Option<Explanation> {
         let route = self.routes.get(&destination)?;
         let used = route.uses.iter().map(|u| {
@@ -25,26 +25,21 @@ impl Control {
         let used: Vec<InUse> = used.collect();
         let first = used.first().map(|u| u.path);
         let flows = route.uses.first().map_or(0, |u| self.flows_on(u));
-        let standing = used
+        let present = used
             .first()
             .and_then(|u| u.judged)
             .zip(route.uses.first())
-            .map(|(judged, used)| Standing::new(&self.policy, self.now, *used, (judged, flows)));
-        let relied_on = candidates(&self.graph, self.source, destination, Except::default());
-        let all = Except { withheld: true, ..Except::default() };
-        let withheld = candidates(&self.graph, self.source, destination, all);
+            .map(|(judged, used)| Present::new(&self.policy, self.now, *used, (judged, flows)));
+        let all = candidates(&self.graph, self.source, destination, Except::default());
         let surest = self.surest.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
         let beside_load = self.beside.iter().flat_map(|fronts| fronts.candidates(&self.graph, destination));
-        // What there is instead, even if the present path is better in everything.
-        let beside = first.as_ref().map_or(all, |path| Except {
-            relays: path.relays(),
-            direct: path.relays().is_empty(),
-            withheld: true,
-        });
+        // The alternatives, even if the present route is better in everything.
+        let beside = first
+            .as_ref()
+            .map_or_else(Except::default, |path| Except { relays: path.relays(), direct: path.relays().is_empty() });
         let instead = candidates(&self.graph, self.source, destination, beside);
-        let paths: BTreeMap<Path, Judged> = relied_on
+        let paths: BTreeMap<Path, Judged> = all
             .into_iter()
-            .chain(withheld)
             .chain(surest)
             .chain(beside_load)
             .chain(instead)
@@ -58,10 +53,10 @@ impl Control {
                 judged,
                 rate_aware: self.rate_aware(&judged),
                 assumed: self.policy.is_assumed(&judged.metrics),
-                holds: self.holds(route, standing.as_ref(), &path, &judged),
+                holds: self.holds(route, present.as_ref(), &path, &judged),
             })
             .collect();
-        candidates.sort_by(|a, b| b.judged.worth[1].cmp(&a.judged.worth[1]).then(a.path.cmp(&b.path)));
+        candidates.sort_by(|a, b| b.judged.utility[1].cmp(&a.judged.utility[1]).then(a.path.cmp(&b.path)));
         let decided = self.last.get(&destination).copied();
         Some(Explanation { at: self.now, destination, used, decided, candidates })
     }
@@ -70,23 +65,21 @@ impl Control {
         self.policy.rate_aware.predict(&judged.metrics, self.policy.mss, self.policy.unknown_capacity)
     }
 
-    fn holds(&self, route: &Route, standing: Option<&Standing>, path: &Path, judged: &Judged) -> Vec<Hold> {
-        let need = standing.map_or(Need::Some, |s| s.need(judged));
-        let withheld = self.withheld_until(need, path);
-        let mut holds: Vec<Hold> = withheld.map(|until| Hold::LinkSuppressed { until }).into_iter().collect();
-        let refractory = route.refractory(&self.policy, self.now, path, need);
-        holds.extend(refractory.map(|until| Hold::Damped { until }));
-        let Some(standing) = standing else {
+    fn holds(&self, route: &Route, present: Option<&Present>, path: &Path, judged: &Judged) -> Vec<Hold> {
+        let is_degraded = present.is_none_or(|p| p.is_degraded);
+        let suppressed = route.suppressed_until(self.now, path, is_degraded);
+        let mut holds: Vec<Hold> = suppressed.map(|until| Hold::Damped { until }).into_iter().collect();
+        let Some(present) = present else {
             let held = self.held_failed(route);
             holds.extend(held.map(|until| Hold::HoldDown { until }));
             return holds;
         };
-        let doubts = standing.doubts(&self.policy, path, judged);
-        let waits = if doubts.is_empty() && holds.is_empty() {
-            standing.waits(&self.policy, self.now, route, judged)
+        let objections = present.objections(&self.policy, path, judged);
+        let waits = if objections.is_empty() && holds.is_empty() {
+            present.waits(&self.policy, self.now, route, judged)
         } else {
             Vec::new()
         };
-        holds.into_iter().chain(doubts).chain(waits).collect()
+        holds.into_iter().chain(objections).chain(waits).collect()
     }
 }

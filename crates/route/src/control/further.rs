@@ -3,13 +3,13 @@
 use units::{Duration, Rate};
 
 use super::Control;
-use super::judge::Standing;
-use super::route::{Need, Route, Use, Why};
+use super::judge::Present;
+use super::route::{Cause, Route, Use};
 use crate::search::{Except, candidates};
 use crate::{Inputs, Judged, Member, Path, Reason};
 
-/// A policy may gather nothing, but who asks to be woken at once is woken forever.
-const LEAST_WAIT: Duration = Duration::from_millis(10);
+/// A policy may collect no changes, and a timeout that is due at once would be due for ever.
+const WAIT_MIN: Duration = Duration::from_millis(10);
 
 /// What a further path must be worth.
 fn share_of(first: Rate, share: f64) -> Rate {
@@ -25,7 +25,7 @@ impl Control {
         let flows = route.uses.iter().map(|u| self.flows_on(u)).fold(0, u32::saturating_add);
         let rate = self
             .judged(&first.path, flows)
-            .map_or(Rate::ZERO, |judged| Standing::new(&self.policy, self.now, first, (judged, flows)).worth);
+            .map_or(Rate::ZERO, |judged| Present::new(&self.policy, self.now, first, (judged, flows)).utility);
         self.drop_further(destination, route, flows, rate);
         // While nothing tells what the first path carries, or no more than that it is as fast as can be told, another one adds nothing that is known: all flows go
         // one way.
@@ -40,7 +40,7 @@ impl Control {
             return;
         }
         if *searches == 0 {
-            self.wake_at(self.now + self.policy.gather.max(LEAST_WAIT));
+            self.wake_at(self.now + self.policy.batch.max(WAIT_MIN));
             return;
         }
         *searches -= 1;
@@ -52,18 +52,16 @@ impl Control {
     }
 
     fn drop_further(&mut self, destination: Member, route: &mut Route, flows: u32, first: Rate) {
-        let needed = share_of(first, self.policy.least_share / 2.0);
+        let required = share_of(first, self.policy.min_share / 2.0);
         let mut at = 1;
         while let Some(used) = route.uses.get(at).copied() {
             let judged = self.judged(&used.path, flows);
             let is_disjoint = route.uses[..at].iter().all(|u| u.path.is_disjoint(&used.path));
-            // What a path demonstrably carries it is worth, as the first one is: the loss of flows that fill it is their own.
-            let worth = judged.map(|j| j.worth[1].max(used.shown_at(self.now, &self.policy).carried));
-            let low_since = worth.filter(|w| *w < needed).map(|_| used.low_since.unwrap_or(self.now));
-            // One report hit by a burst of losses changes nothing here either; and as long as nobody sends on it, a queue that others fill now and then need not.
-            let is_idle = used.is_idle(self.now, &self.policy);
-            let patience = if is_idle { self.policy.hold_down.max(self.policy.confirm) } else { self.policy.confirm };
-            let until = low_since.map(|since| since + patience);
+            // The loss of flows that saturate a path is their own.
+            let utility = judged.map(|j| j.utility[1].max(used.recent_load(self.now, &self.policy).carried));
+            let low_since = utility.filter(|u| *u < required).map(|_| used.low_since.unwrap_or(self.now));
+            // One report after a burst of losses is no reason, nor the queue of a short transfer.
+            let until = low_since.map(|since| since + self.policy.hold_down.max(self.policy.confirm));
             if is_disjoint && judged.is_some() && until.is_none_or(|until| until > self.now) {
                 if let Some(until) = until {
                     self.wake_at(until);
@@ -75,15 +73,13 @@ impl Control {
             route.uses.remove(at);
             let reason = if judged.is_none() { Reason::Failed } else { Reason::Removed };
             if judged.is_none() {
-                route.leave(&self.policy, self.source, self.now, &used, Why::Failed);
-            } else if is_disjoint {
-                route.give_up(&self.policy, self.source, self.now, &used);
+                route.leave(&self.policy, self.source, self.now, &used, Cause::Failed);
             }
             if judged.is_none() || !is_disjoint {
                 // Another one is wanted now.
                 route.searched = None;
             }
-            let inputs = Inputs { needed: Some(needed), flows: Some(flows), ..self.inputs(&used, judged) };
+            let inputs = Inputs { required: Some(required), flows: Some(flows), ..self.inputs(&used, judged) };
             self.log(destination, used.place, (Some(used.path), None), reason, inputs);
         }
     }
@@ -92,9 +88,9 @@ impl Control {
     fn fill(&mut self, destination: Member, route: &mut Route, place: usize, first: (u32, Rate)) {
         let now = self.now;
         let at = route.uses.iter().position(|u| u.place == place);
-        let (flows, needed) = (first.0, share_of(first.1, self.policy.least_share));
-        let best = self.best_beside(destination, route, place, (flows, needed));
-        let further = Inputs { needed: Some(needed), flows: Some(flows), ..self.policy_inputs() };
+        let (flows, required) = (first.0, share_of(first.1, self.policy.min_share));
+        let best = self.best_beside(destination, route, place, (flows, required));
+        let further = Inputs { required: Some(required), flows: Some(flows), ..self.policy_inputs() };
         let Some(used) = at.map(|at| route.uses[at]) else {
             let Some((path, judged)) = best else { return };
             route.uses.push(Use::new(place, path, now, &judged));
@@ -104,18 +100,19 @@ impl Control {
             return;
         };
         let (Some((path, candidate)), Some(judged)) = (best, self.judged(&used.path, flows)) else { return };
-        let standing = Standing::new(&self.policy, now, used, (judged, flows));
-        let is_held = !standing.waits(&self.policy, now, route, &candidate).is_empty();
-        if path == used.path || is_held || !standing.doubts(&self.policy, &path, &candidate).is_empty() {
+        let present = Present::new(&self.policy, now, used, (judged, flows));
+        let is_held = !present.waits(&self.policy, now, route, &candidate).is_empty();
+        if path == used.path || is_held || !present.objections(&self.policy, &path, &candidate).is_empty() {
             return;
         }
-        route.leave(&self.policy, self.source, now, &used, Why::Worse);
+        route.leave(&self.policy, self.source, now, &used, Cause::Worse);
         for other in route.uses.iter_mut().filter(|u| u.place == place) {
             *other = Use::new(place, path, now, &candidate);
         }
-        let sure_ratio = Some(standing.sure_ratio(&candidate));
-        let Inputs { needed, flows, .. } = further;
-        let inputs = Inputs { to: Some(candidate), sure_ratio, needed, flows, ..self.inputs(&used, Some(judged)) };
+        let confidence_ratio = Some(present.confidence_ratio(&candidate));
+        let Inputs { required, flows, .. } = further;
+        let inputs =
+            Inputs { to: Some(candidate), confidence_ratio, required, flows, ..self.inputs(&used, Some(judged)) };
         self.log(destination, place, (Some(used.path), Some(path)), Reason::Better, inputs);
     }
 
@@ -125,23 +122,22 @@ impl Control {
         destination: Member,
         route: &Route,
         place: usize,
-        (flows, needed): (u32, Rate),
+        (flows, required): (u32, Rate),
     ) -> Option<(Path, Judged)> {
         let others: Vec<Path> = route.uses.iter().filter(|u| u.place != place).map(|u| u.path).collect();
         let relays: Vec<Member> = others.iter().flat_map(Path::relays).copied().collect();
         let direct = others.iter().any(|path| path.relays().is_empty());
-        let except = Except { relays: &relays, direct, withheld: false };
+        let except = Except { relays: &relays, direct };
         let is_good = |path: &Path, j: &Judged| {
-            route.refractory(&self.policy, self.now, path, Need::None).is_none()
-                && !route.is_given_up(self.now, path)
-                && j.worth[1] >= needed
+            route.suppressed_until(self.now, path, false).is_none()
+                && j.utility[1] >= required
                 && j.metrics.capacity.is_some()
-                && j.metrics.confidence >= self.policy.least_confidence
+                && j.metrics.confidence >= self.policy.min_confidence
         };
         candidates(&self.graph, self.source, destination, except)
             .into_iter()
             .filter_map(|(path, _)| Some((path, self.judged(&path, flows)?)))
             .filter(|(path, judged)| is_good(path, judged))
-            .max_by_key(|(path, judged)| (judged.worth[1], judged.worth[0], core::cmp::Reverse(*path)))
+            .max_by_key(|(path, judged)| (judged.utility[1], judged.utility[0], core::cmp::Reverse(*path)))
     }
 }

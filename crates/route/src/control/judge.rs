@@ -1,193 +1,169 @@
-//! What a path is worth, and what holds a change to it back.
+//! Utility of a path, and the reasons that hold a change to it.
 
 use units::{Instant, Rate};
 
-use super::route::{Need, Route, Use};
+use super::route::{Route, Use};
 use crate::explanation::Hold;
 use crate::{Judged, Metrics, Path, Policy};
 
-/// A path with fewer relays is as good with this share of the rate: two capacities that trains tell differ by 5 % each.
-const AS_GOOD: f64 = 0.9;
-/// With so many times the rate a path over a link that has been back for the shortest refractory time is better, however often that link failed: if it
-/// fails each time, half a second of each 8 s is lost.
-pub(super) const DIRE: f64 = 4.0;
-/// Confidence from which on a path that has lost nothing is taken for one that does not.
-const KNOWN: f64 = 1.0;
+/// A path with fewer relays is as good with this share of the rate: two capacities by packet trains differ by 5 % each.
+const AS_GOOD_SHARE: f64 = 0.9;
+/// Confidence from which on a path without a loss is taken to lose nothing.
+const CLEAN_CONFIDENCE: f64 = 1.0;
 
-/// What is known of a path without the losses of links that our flows to other destinations fill, and what each of those flows gets there.
+/// A path without the losses of links that own flows to other destinations saturate, and the rate of each of those
+/// flows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shared {
-    pub(super) beside: Metrics,
+    pub(super) clean: Metrics,
     pub(super) share: Rate,
 }
 
-/// What `flows` to the destination would get on a path of these metrics.
+/// Rate that `flows` to the destination get together on a path of these metrics.
 ///
-/// The loss that flows meet on a path that they fill is their own: n of them share the capacity and each sees the loss that goes with a
-/// n-th of it. So an idle path looks n times as good as the one that carries them, and better by any margin, in turn. What all of them get
-/// together, at most the capacity, does not depend on that.
+/// The loss of flows on a path that they saturate is their own: n of them share the capacity, and each sees the loss
+/// that belongs to an n-th of it. By the rate of one flow an idle path would look n times as good as the one in use, and
+/// each would be better than the other in turn. Their sum, at most the capacity, does not depend on that.
 pub(super) fn judge(policy: &Policy, metrics: Metrics, shared: Option<Shared>, flows: u32) -> Judged {
     let capacity = metrics.capacity.unwrap_or(policy.unknown_capacity);
     let rate = |loss| policy.model.rate_at(&metrics, loss, policy.mss, policy.unknown_capacity);
-    let all = |one: Rate, least: Rate| {
-        Rate::from_bps(one.max(least).as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity)
+    let all = |one: Rate, min: Rate| {
+        Rate::from_bps(one.max(min).as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity)
     };
-    let least = |loss: fn(&Metrics) -> f64| {
+    let min = |loss: fn(&Metrics) -> f64| {
         shared.map_or(Rate::ZERO, |s| {
-            let loss = loss(&s.beside.widened(policy.certainty));
-            policy.model.rate_at(&s.beside, loss, policy.mss, policy.unknown_capacity).min(s.share)
+            let loss = loss(&s.clean.widened(policy.ci_scale));
+            policy.model.rate_at(&s.clean, loss, policy.mss, policy.unknown_capacity).min(s.share)
         })
     };
-    let wide = metrics.widened(policy.certainty);
+    let wide = metrics.widened(policy.ci_scale);
     let predicted = rate(metrics.loss);
-    let worth = [
-        all(rate(wide.loss_high), least(|m| m.loss_high)),
-        all(predicted, least(|m| m.loss)),
-        all(rate(wide.loss_low), least(|m| m.loss_low)),
+    let utility = [
+        all(rate(wide.loss_high), min(|m| m.loss_high)),
+        all(predicted, min(|m| m.loss)),
+        all(rate(wide.loss_low), min(|m| m.loss_low)),
     ];
-    Judged { metrics, predicted, worth }
+    Judged { metrics, predicted, utility }
 }
 
-/// The path that is used.
+/// A route beside which candidates are compared.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct Present {
     pub(super) used: Use,
     pub(super) judged: Judged,
-    /// What paths are held against: what is predicted, or what the path demonstrably carries.
-    pub(super) worth: Rate,
-    /// What arrives over it all the time, whatever is predicted.
+    /// The predicted utility, or the throughput of a saturated path.
+    pub(super) utility: Rate,
+    /// Throughput that another path must carry as well.
     steady: Rate,
-    pub(super) collapsed: bool,
-    /// It has collapsed, and what is sent over it may suffer, so that haste helps.
-    is_urgent: bool,
+    /// The rate is a fraction of the one that was predicted when the route was chosen.
+    pub(super) is_degraded: bool,
 }
 
-impl Standing {
-    /// `flows`: by which the path was judged.
+impl Present {
+    /// `flows`: number by which the path was judged.
     pub(super) fn new(policy: &Policy, now: Instant, used: Use, (judged, flows): (Judged, u32)) -> Self {
-        let filled = used.shown_to_fill(now, policy, judged.metrics.capacity);
-        let worth = judged.worth[1].max(filled).max(used.paused(now, policy, &judged.metrics));
-        // A capacity that became known since is no disappointment, as there was no promise.
+        let saturated = used.saturated_rate(now, policy, judged.metrics.capacity);
+        let utility = judged.utility[1].max(saturated).max(used.paused_rate(now, policy, &judged.metrics));
+        // A capacity that became known since was not predicted.
         let capacity = used.capacity.or(judged.metrics.capacity).unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
-        let is_short = |rate: Rate| (rate.as_bps() as f64) < policy.collapse * hoped.as_bps() as f64;
-        let collapsed = policy.fast_fail && is_short(worth);
-        // By loss and delay alone.
-        let is_narrowed = || {
-            let roomy = policy.predict(&Metrics { capacity: Some(capacity), ..judged.metrics });
-            !is_short(Rate::from_bps(roomy.as_bps().saturating_mul(u64::from(flows.max(1)))))
-        };
-        let has_room = || used.has_room(now, policy, judged.metrics.capacity) && is_narrowed();
-        let is_urgent = collapsed && !used.is_idle(now, policy) && !has_room();
-        Self { used, judged, worth, steady: used.steady(now, policy), collapsed, is_urgent }
+        let is_short = (utility.as_bps() as f64) < policy.degraded_share * hoped.as_bps() as f64;
+        let is_degraded = policy.fast_fail && is_short;
+        Self { used, judged, utility, steady: used.steady(now, policy), is_degraded }
     }
 
-    /// Whether what arrives all the time over this path fits the candidate.
+    /// Whether the candidate carries the steady throughput of this route.
     fn fits(&self, policy: &Policy, candidate: &Judged) -> bool {
         candidate.metrics.capacity.unwrap_or(policy.unknown_capacity) >= self.steady
     }
 
-    /// The candidate by what is known: as long as nothing has told how much it carries, that it carries more than this path is a guess, and no reason to
-    /// leave a path that is known.
+    /// The candidate by what is known: a larger rate because of an unknown capacity is a guess, and no reason to leave a
+    /// route of known capacity.
     fn as_known(&self, candidate: &Judged) -> Judged {
         match (candidate.metrics.capacity, self.judged.metrics.capacity) {
-            (None, Some(known)) => Judged { worth: candidate.worth.map(|worth| worth.min(known)), ..*candidate },
+            (None, Some(known)) => Judged { utility: candidate.utility.map(|u| u.min(known)), ..*candidate },
             _ => *candidate,
         }
     }
 
-    /// Least ratio of the candidate to this path that the intervals leave: the lower limit of the difference of two logarithms from the limits of
-    /// each (MOVER; Zou and Donner, "Construction of confidence intervals about effect measures", Statistics in Medicine 27, 2008, equation 3).
-    pub(super) fn sure_ratio(&self, candidate: &Judged) -> f64 {
+    /// Lower confidence bound of the ratio of the candidate's rate to that of the route: the lower limit of the
+    /// difference of two logarithms from the limits of each (MOVER; Zou and Donner, "Construction of confidence
+    /// intervals about effect measures", Statistics in Medicine 27, 2008, equation 3).
+    pub(super) fn confidence_ratio(&self, candidate: &Judged) -> f64 {
         let candidate = self.as_known(candidate);
         let ln = |rate: Rate| (rate.as_bps().max(1) as f64).ln();
-        let (new, least, old) = (ln(candidate.worth[1]), ln(candidate.worth[0]), ln(self.worth));
-        let most = ln(self.judged.worth[2]).max(old);
-        let ratio = (new - old - (new - least).hypot(most - old)).exp();
-        // The last bits are the host's mathematics library's, and a record is to come to the same decisions on another host.
+        let (new, low, old) = (ln(candidate.utility[1]), ln(candidate.utility[0]), ln(self.utility));
+        let high = ln(self.judged.utility[2]).max(old);
+        let ratio = (new - old - (new - low).hypot(high - old)).exp();
+        // The last bits depend on the mathematics library of the host, and a replay must decide the same elsewhere.
         (ratio * 1e6).round() / 1e6
     }
 
-    /// How much a candidate is needed.
-    pub(super) fn need(&self, candidate: &Judged) -> Need {
-        if self.as_known(candidate).worth[1].as_bps() as f64 >= DIRE * self.worth.as_bps() as f64 {
-            Need::Dire
-        } else if self.collapsed {
-            Need::Some
-        } else {
-            Need::None
-        }
-    }
-
     /// Rate that a candidate must have.
-    pub(super) fn needed(&self, policy: &Policy) -> Rate {
-        let by_share = (self.worth.as_bps() as f64 * (1.0 + policy.margin)).ceil() as u64;
-        let at_least = self.worth.as_bps().saturating_add(policy.least_gain.as_bps().max(1));
+    pub(super) fn required(&self, policy: &Policy) -> Rate {
+        let by_share = (self.utility.as_bps() as f64 * (1.0 + policy.margin)).ceil() as u64;
+        let at_least = self.utility.as_bps().saturating_add(policy.min_gain.as_bps().max(1));
         Rate::from_bps(by_share.max(at_least))
     }
 
     /// Rate that a candidate with fewer relays must have.
     pub(super) fn as_good(&self) -> Rate {
-        Rate::from_bps((AS_GOOD * self.worth.as_bps() as f64) as u64)
+        Rate::from_bps((AS_GOOD_SHARE * self.utility.as_bps() as f64) as u64)
     }
 
-    /// Whether the candidate saves relays and is as good, as far as both are known.
+    /// Whether the candidate has fewer relays and is as good, as far as both are known.
     pub(super) fn is_shortcut(&self, policy: &Policy, path: &Path, candidate: &Judged) -> bool {
         let is_shorter = policy.prefer_shorter && path.relays().len() < self.used.path.relays().len();
-        let is_as_good = candidate.worth[1] >= self.as_good() && candidate.metrics.rtt <= self.judged.metrics.rtt;
+        let is_as_good = candidate.utility[1] >= self.as_good() && candidate.metrics.rtt <= self.judged.metrics.rtt;
         let is_within = |one: Rate, other: Rate| one.as_bps() as f64 * (1.0 + policy.margin) >= other.as_bps() as f64;
-        let is_known = candidate.metrics.confidence >= policy.least_confidence;
-        // Few frames may have made the candidate look better than it is. Where it has lost nothing its worst tells only that it carries fewer frames, as a path
-        // that is not used does.
-        let is_clean = candidate.metrics.loss <= 0.0 && candidate.metrics.confidence >= KNOWN;
-        let is_as_good_at_worst = is_clean || is_within(candidate.worth[0], self.judged.worth[0]);
-        // Or the present path worse.
-        let is_as_good_as_its_best = is_within(candidate.worth[1], self.judged.worth[2]);
+        let is_known = candidate.metrics.confidence >= policy.min_confidence;
+        // Few frames may have made the candidate look better than it is. Without any loss its lower bound only shows
+        // that it carries fewer frames, as an unused path does.
+        let is_clean = candidate.metrics.loss <= 0.0 && candidate.metrics.confidence >= CLEAN_CONFIDENCE;
+        let is_as_good_at_worst = is_clean || is_within(candidate.utility[0], self.judged.utility[0]);
+        // Or the route worse than it is.
+        let is_as_good_as_best = is_within(candidate.utility[1], self.judged.utility[2]);
         is_shorter
             && is_as_good
             && is_known
             && is_as_good_at_worst
-            && is_as_good_as_its_best
+            && is_as_good_as_best
             && self.fits(policy, candidate)
     }
 
-    /// What speaks against the candidate, whatever the time.
-    pub(super) fn doubts(&self, policy: &Policy, path: &Path, candidate: &Judged) -> Vec<Hold> {
+    /// Reasons against the candidate, whatever the time.
+    pub(super) fn objections(&self, policy: &Policy, path: &Path, candidate: &Judged) -> Vec<Hold> {
         if self.is_shortcut(policy, path, candidate) { Vec::new() } else { self.shortfalls(policy, candidate) }
     }
 
-    /// What the candidate lacks to be better by the margin, and surely so.
+    /// What the candidate lacks to be significantly better by the margin.
     pub(super) fn shortfalls(&self, policy: &Policy, candidate: &Judged) -> Vec<Hold> {
         let mut holds = Vec::new();
-        let needed = self.needed(policy);
-        if self.as_known(candidate).worth[1] < needed {
-            holds.push(Hold::Margin { needed });
+        let required = self.required(policy);
+        if self.as_known(candidate).utility[1] < required {
+            holds.push(Hold::Margin { required });
         }
         if !self.fits(policy, candidate) {
             holds.push(Hold::InsufficientCapacity { carried: self.steady });
         }
-        let ratio = self.sure_ratio(candidate);
-        // Zero asks for no certainty; the logarithms' rounding must not.
-        if policy.certainty > 0.0 && ratio <= 1.0 {
+        let ratio = self.confidence_ratio(candidate);
+        // A scale of 0 asks for no significance; the rounding of the logarithms must not, either.
+        if policy.ci_scale > 0.0 && ratio <= 1.0 {
             holds.push(Hold::NotSignificant { ratio });
         }
-        if candidate.metrics.confidence < policy.least_confidence {
+        if candidate.metrics.confidence < policy.min_confidence {
             holds.push(Hold::Confidence { confidence: candidate.metrics.confidence });
         }
         holds
     }
 
-    /// What must pass before a change to a candidate without doubts.
+    /// Times that must pass before a change to a candidate without objections.
     pub(super) fn waits(&self, policy: &Policy, now: Instant, route: &Route, candidate: &Judged) -> Vec<Hold> {
-        if self.is_urgent && self.shortfalls(policy, candidate).is_empty() {
+        if self.is_degraded && self.shortfalls(policy, candidate).is_empty() {
             return Vec::new();
         }
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);
         let confirmed = if self.used.place == 0 { route.better_since.unwrap_or(now) + policy.confirm } else { now };
-        // It may only be for a moment, and nothing suffers meanwhile.
-        let has_time = self.collapsed && !self.is_urgent && self.used.place == 0;
-        let low_until = self.used.low_since.unwrap_or(now) + policy.hold_down;
-        let confirmed = if has_time { confirmed.max(low_until) } else { confirmed };
         let hold_down = held.map(|until| Hold::HoldDown { until });
         let confirm = (confirmed > now).then_some(Hold::Confirmation { until: confirmed });
         hold_down.into_iter().chain(confirm).collect()

@@ -24,7 +24,7 @@ impl Shares {
     ) -> Self {
         let mut shares = Self::default();
         for used in routes.values().flat_map(|r| &r.uses) {
-            let load = used.shown_at(now, policy);
+            let load = used.recent_load(now, policy);
             if load.flows == 0 {
                 continue;
             }
@@ -43,7 +43,7 @@ impl Shares {
         shares.0.retain(|(link, _), _| {
             let capacity = graph.link(link.0, link.1).and_then(|m| m.capacity);
             let carried = carried.get(link).copied().unwrap_or(0) as f64;
-            capacity.is_none_or(|capacity| carried >= policy.filled * capacity.as_bps() as f64)
+            capacity.is_none_or(|capacity| carried >= policy.saturated_share * capacity.as_bps() as f64)
         });
         shares
     }

@@ -40,7 +40,7 @@ fn events() -> Vec<Event> {
 
 #[test]
 fn a_recorded_log_replays_to_the_same_decisions() {
-    let policy = Policy { hold_down: Duration::from_secs(2), refractory: Duration::from_secs(1), ..Policy::default() };
+    let policy = Policy { hold_down: Duration::from_secs(2), suppress: Duration::from_secs(1), ..Policy::default() };
     let mut control = Control::new(Member(0), policy.clone()).unwrap();
     let mut log = Vec::new();
     let mut decided = Vec::new();
@@ -78,7 +78,7 @@ fn what_control_refuses_is_passed_over_in_a_replay() {
 fn a_decision_is_one_line_for_people_and_has_units_in_its_keys() {
     let metrics = Metrics::exact(Some(Rate::from_bps(5_000_000)), Duration::from_millis(20), 0.01);
     let predicted = Rate::from_bps(1_500_000);
-    let judged = Judged { metrics, predicted, worth: [predicted; 3] };
+    let judged = Judged { metrics, predicted, utility: [predicted; 3] };
     let decision = Decision {
         at: at(1500),
         destination: Member(0x2a),

@@ -8,7 +8,8 @@ fn an_explanation_reads_as_text_and_as_a_record() {
     let at = Instant::ZERO + Duration::from_secs(100);
     let metrics = Metrics::exact(Some(Rate::from_bps(45_000_000)), Duration::from_millis(150), 0.05);
     let predicted = Rate::from_bps(1_000_000);
-    let judged = Judged { metrics, predicted, worth: [Rate::from_bps(900_000), predicted, Rate::from_bps(1_100_000)] };
+    let judged =
+        Judged { metrics, predicted, utility: [Rate::from_bps(900_000), predicted, Rate::from_bps(1_100_000)] };
     let destination = Member(9);
     let until = at + Duration::from_millis(2500);
     let used = InUse {
@@ -25,7 +26,7 @@ fn an_explanation_reads_as_text_and_as_a_record() {
         judged,
         rate_aware: Rate::from_bps(12_000_000),
         assumed: false,
-        holds: vec![Hold::Margin { needed: Rate::from_bps(1_500_000) }, Hold::HoldDown { until }],
+        holds: vec![Hold::Margin { required: Rate::from_bps(1_500_000) }, Hold::HoldDown { until }],
     };
     let inputs = Inputs { to: Some(judged), ..Inputs::default() };
     let (from, to) = (Some(candidate.path), Some(used.path));

@@ -69,7 +69,6 @@ fn nonsense_is_refused() {
     assert!(!graph.set(Member(0), Member(1), metrics(1, f64::NAN)));
     assert!(!graph.remove(Member(0), Member(1)));
     graph.remove_member(Member(5));
-    graph.withhold(Member(0), Member(1), true);
     assert!(graph.is_empty());
     assert_eq!(graph.members().count(), 0);
 }
@@ -89,16 +88,4 @@ fn what_is_removed_leaves_nothing_behind() {
         graph.remove(Member(i), Member(i + 1));
     }
     assert!(graph.nodes().len() <= 5, "{}", graph.nodes().len());
-}
-
-#[test]
-fn links_are_withheld_and_released() {
-    let mut graph = graph(&[1], &[(0, 1), (1, 2)]);
-    graph.withhold(Member(1), Member(2), true);
-    assert!(graph.is_withheld(Member(0), &via(&[1], 2)));
-    assert!(!graph.is_withheld(Member(0), &Path::direct(Member(1))));
-    graph.set(Member(1), Member(2), metrics(20, 0.2));
-    assert!(graph.is_withheld(Member(0), &via(&[1], 2)), "new metrics release nothing");
-    graph.withhold(Member(1), Member(2), false);
-    assert!(!graph.is_withheld(Member(0), &via(&[1], 2)));
 }

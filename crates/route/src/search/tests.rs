@@ -58,11 +58,11 @@ fn graphs(members: u32) -> impl Strategy<Value = Graph> {
     })
 }
 
-type Step = (u32, u32, Option<(u64, u64, f64)>, bool);
+type Step = (u32, u32, Option<(u64, u64, f64)>);
 
 fn steps(members: u32) -> impl Strategy<Value = Vec<Vec<Step>>> {
     let value = (0_u64..5, 0_u64..6, prop_oneof![Just(0.0), 0.0_f64..0.3]);
-    let step = (0..members, 0..members, proptest::option::weighted(0.7, value), proptest::bool::weighted(0.2));
+    let step = (0..members, 0..members, proptest::option::weighted(0.7, value));
     proptest::collection::vec(proptest::collection::vec(step, 1..4), 1..8)
 }
 
@@ -108,16 +108,15 @@ proptest! {
     #[test]
     fn updates_give_what_a_full_computation_gives(graph in graphs(7), steps in steps(7)) {
         let mut graph = graph;
-        let mut kinds = [Fronts::full, Fronts::with_withheld, Fronts::surest].map(|kind| (kind, kind(&graph, SOURCE)));
+        let mut kinds = [Fronts::full, Fronts::surest].map(|kind| (kind, kind(&graph, SOURCE)));
         for step in steps {
             let mut changed = Vec::new();
-            for (from, to, value, withhold) in step {
+            for (from, to, value) in step {
                 let (from, to) = (Member(from), Member(to));
                 match value {
                     Some((mbps, ms, loss)) => { graph.set(from, to, metrics(mbps, ms * 10, loss)); }
                     None => { graph.remove(from, to); }
                 }
-                graph.withhold(from, to, withhold);
                 changed.push((from, to));
             }
             for (kind, fronts) in &mut kinds {
@@ -290,15 +289,4 @@ fn a_path_that_few_packets_speak_for_does_not_hide_a_sure_one() {
         |fronts: Fronts| fronts.candidates(&graph, Member(2)).map(|(p, _)| p.relays().len()).collect::<Vec<_>>();
     assert_eq!(relays(Fronts::full(&graph, SOURCE)), [0]);
     assert_eq!(relays(Fronts::surest(&graph, SOURCE)), [0, 1]);
-}
-
-#[test]
-fn withheld_links_are_taken_only_where_they_are_asked_for() {
-    let mut graph = Graph::new(UNKNOWN);
-    graph.set(SOURCE, Member(1), metrics(1, 1, 0.0));
-    graph.withhold(SOURCE, Member(1), true);
-    assert!(Fronts::full(&graph, SOURCE).is_empty());
-    assert_eq!(Fronts::with_withheld(&graph, SOURCE).len(), 1);
-    let except = Except { withheld: true, ..Except::default() };
-    assert_eq!(candidates(&graph, SOURCE, Member(1), except).len(), 1);
 }

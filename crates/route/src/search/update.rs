@@ -93,7 +93,7 @@ impl Update<'_> {
         touched.extend(self.shorter.iter().enumerate().filter_map(is_other));
         let relays = self.last.iter().enumerate().filter_map(is_other).map(|node| &self.graph.nodes()[node]);
         let beyond = relays.filter(|node| self.relays(node)).flat_map(|node| &node.out);
-        touched.extend(beyond.filter(|e| self.rules.allows(e)).map(|e| e.peer));
+        touched.extend(beyond.map(|e| e.peer));
         touched
     }
 
@@ -104,7 +104,7 @@ impl Update<'_> {
 
     /// Links to a node by which paths may come, with their begins.
     fn ways_in(&self, node: usize) -> impl Iterator<Item = (&Edge, &Node)> {
-        let into = self.graph.nodes()[node].into.iter().filter(|e| self.rules.allows(e));
+        let into = self.graph.nodes()[node].into.iter();
         into.map(|e| (e, &self.graph.nodes()[e.peer])).filter(|(_, relay)| self.relays(relay))
     }
 

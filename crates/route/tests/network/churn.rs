@@ -163,7 +163,7 @@ impl Hearer {
     /// One that is new hears of all that is there first.
     fn new(of: Member, truth: &Truth) -> Self {
         // Links that are as they were are not told of again.
-        let policy = Policy { silence: 2 * DAY, ..policy() };
+        let policy = Policy { link_timeout: 2 * DAY, ..policy() };
         let (draws, control) = (Draws::new(u64::from(of.0)), Control::new(of, policy).unwrap());
         let mut hearer = Self { draws, control, waiting: VecDeque::new() };
         for (member, relays) in &truth.members {
@@ -204,7 +204,7 @@ impl Hearer {
 
 /// Nobody repeats what has not changed; who is not heard of for an hour is gone.
 fn policy() -> Policy {
-    let policy = Policy { silence: Duration::from_secs(3600), gather: Duration::ZERO, ..Policy::default() };
+    let policy = Policy { link_timeout: Duration::from_secs(3600), batch: Duration::ZERO, ..Policy::default() };
     Policy { search: Duration::from_secs(600), ..policy }
 }
 
@@ -250,7 +250,7 @@ fn through_a_day_of_churn_every_path_exists_and_nothing_piles_up() {
         }
         if steps % 50 == 0 {
             // Who can be reached is reached.
-            let all = Fronts::with_withheld(control.graph(), SOURCE);
+            let all = Fronts::full(control.graph(), SOURCE);
             for destination in &destinations {
                 let is_reached = !control.paths(*destination).is_empty();
                 assert_eq!(is_reached, all.candidates(control.graph(), *destination).next().is_some());

@@ -74,7 +74,7 @@ fn on_a_steady_network_nothing_changes() {
 fn without_certainty_noise_changes_paths() {
     let mut flaps = 0;
     for seed in 0..10 {
-        let policy = Policy { certainty: 0.0, confirm: units::Duration::ZERO, ..Policy::default() };
+        let policy = Policy { ci_scale: 0.0, confirm: units::Duration::ZERO, ..Policy::default() };
         let mut net = Domestic::new(policy.single_path(), seed);
         run(&mut net, 600.0, [0.01, 0.01]);
         flaps += net.changes().len();

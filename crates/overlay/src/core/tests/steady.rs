@@ -281,8 +281,8 @@ fn flows_that_end_as_their_queue_overflows_leave_their_way_as_it_was() {
 #[test]
 fn a_suspicion_ends_well_before_what_is_not_spoken_of_is_down() {
     // Hand-overs come each 100 ms and a tick, and a member that is called 250 ms late says that it stood still.
-    let silence = settings(0, 2).rules().silence;
-    assert!(link_state::SUSPICION_LIFETIME + Duration::from_millis(500) <= silence, "{silence:?}");
+    let timeout = settings(0, 2).rules().link_timeout;
+    assert!(link_state::SUSPICION_LIFETIME + Duration::from_millis(500) <= timeout, "{timeout:?}");
 }
 
 #[test]

@@ -7,24 +7,6 @@ fn mbps(n: u64) -> Rate {
 }
 
 #[test]
-fn a_path_whose_links_fail_soon_after_each_return_is_used_where_it_is_much_better() {
-    // 19 times the rate; it fails 20 s after each return, so that it flaps as a path, too.
-    let mut net = Domestic::new(Policy { hold_down: Duration::ZERO, jitter: 0.0, ..single() });
-    net.losses = [Some(0.001), Some(0.05)];
-    net.until(5.0);
-    for round in 0..5 {
-        net.losses[0] = None;
-        net.until(net.now + 1.0);
-        net.losses[0] = Some(0.001);
-        let back = net.now;
-        let decided = net.until(back + 28.5);
-        assert_eq!(reasons(&decided)[0], (Some(north()), Reason::Restored), "{round}");
-        let waited = decided[0].at.saturating_since(at(back)).as_secs_f64();
-        assert!((8.0..9.0).contains(&waited), "{round}: {waited}");
-    }
-}
-
-#[test]
 fn a_path_that_carries_a_hundredth_of_what_it_was_chosen_for_has_collapsed() {
     for known in [true, false] {
         let mut net = Domestic::new(single());
@@ -113,7 +95,7 @@ fn a_shorter_way_is_told_as_such_and_is_no_refuge() {
 
 #[test]
 fn a_further_way_is_not_given_up_for_one_bad_report() {
-    for (bad, ways) in [(0.2, 2), (0.8, 1)] {
+    for (bad, ways) in [(5.0, 2), (11.0, 1)] {
         let mut net = Domestic::new(Policy { model: BY_ROOT, ..Policy::default() });
         net.losses = [Some(0.005), Some(0.006)];
         net.until(12.0);
@@ -122,7 +104,7 @@ fn a_further_way_is_not_given_up_for_one_bad_report() {
         net.losses[1] = Some(0.3);
         net.until(12.0 + bad);
         net.losses[1] = Some(0.006);
-        net.until(13.2);
+        net.until(12.4 + bad);
         assert_eq!(net.control.paths(EAST).len(), ways, "bad for {bad} s");
     }
 }
@@ -132,7 +114,7 @@ fn what_a_further_way_was_measured_by_is_told() {
     let mut net = Domestic::new(Policy { model: BY_ROOT, ..Policy::default() });
     net.losses = [Some(0.005), Some(0.006)];
     let mut further = Vec::new();
-    while net.now < 20.0 {
+    while net.now < 30.0 {
         if net.now > 12.0 {
             net.losses[1] = Some(0.5);
         }
@@ -146,38 +128,16 @@ fn what_a_further_way_was_measured_by_is_told() {
     }
     let [first, removed] = &further[..] else { panic!("{further:?}") };
     // Half of what the first one is worth, and a quarter.
-    let worth = |needed: Option<Rate>| needed.unwrap().as_bps();
-    assert!(worth(first.inputs.needed).abs_diff(2 * worth(removed.inputs.needed)) <= 2, "{further:?}");
-    assert!(first.inputs.to.unwrap().worth[1] >= first.inputs.needed.unwrap());
-    assert!(removed.inputs.from.unwrap().worth[1] < removed.inputs.needed.unwrap());
+    let bps = |rate: Option<Rate>| rate.unwrap().as_bps();
+    assert!(bps(first.inputs.required).abs_diff(2 * bps(removed.inputs.required)) <= 2, "{further:?}");
+    assert!(first.inputs.to.unwrap().utility[1] >= first.inputs.required.unwrap());
+    assert!(removed.inputs.from.unwrap().utility[1] < removed.inputs.required.unwrap());
     assert_eq!((removed.reason, removed.inputs.flows), (Reason::Removed, Some(0)));
 }
 
 #[test]
-fn a_further_way_that_is_bad_again_and_again_is_used_ever_more_seldom_but_may_be_the_first() {
-    let mut net = Domestic::new(Policy { model: BY_ROOT, ..Policy::default() });
-    let (mut taken, mut ways) = (0, 0);
-    // As a link that others' flows fill: 5 s of each 20 s it loses much, for 20 min.
-    while net.now < 1200.0 {
-        net.losses = [Some(0.005), Some(if net.now % 20.0 < 15.0 { 0.006 } else { 0.3 })];
-        net.until(net.now + 0.2);
-        let now = net.control.paths(EAST).len();
-        taken += usize::from(now > ways && now == 2);
-        ways = now;
-    }
-    // Eight seconds after the first time and twice as long after each further one, of which half are forgotten in 600 s: not after each of the 60, and
-    // when it is 64 s, after each fourth one.
-    assert!((3..=15).contains(&taken), "{taken} of 60");
-    net.losses = [Some(0.3), Some(0.006)];
-    let since = net.now;
-    let decided = net.until(since + 3.0);
-    assert_eq!(reasons(&decided), [(Some(south()), Reason::Degraded)]);
-    assert!(decided[0].at < at(since + 1.0));
-}
-
-#[test]
 fn the_explanation_says_that_the_papers_policy_keeps_a_failed_path() {
-    let mut net = Domestic::new(Policy { silence: Duration::from_secs(5), ..Policy::safire_2008() });
+    let mut net = Domestic::new(Policy { link_timeout: Duration::from_secs(5), ..Policy::safire_2008() });
     net.losses = [Some(0.05), Some(0.15)];
     net.until(30.0);
     net.losses = [Some(0.15), Some(0.05)];
