@@ -1,4 +1,4 @@
-//! What a monitoring system reads.
+//! The metrics for a monitoring system.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::status::{Question, Statistics, Status};
 
 const PREFIX: &str = "longhaul_overlay_";
 
-/// The metrics of a member with two others after some seconds.
+/// The metrics of a member with two peers after some seconds.
 fn metrics() -> String {
     let mut world = World::new(3);
     world.run(5 * SECOND);
@@ -20,20 +20,20 @@ fn metrics() -> String {
 }
 
 #[test]
-fn the_reference_has_all_metrics_and_no_others() {
+fn the_reference_lists_exactly_the_metrics() {
     let text = metrics();
     let types = text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.strip_prefix(PREFIX)?.split_whitespace().next());
-    let told: BTreeSet<&str> = types.collect();
+    let exported: BTreeSet<&str> = types.collect();
     let reference = include_str!("../../../../../docs/reference/overlay.md");
     let (_, section) = reference.split_once("## Metrics").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let first = section.lines().filter(|l| l.starts_with("| `")).filter_map(|l| l.split('|').nth(1));
     let listed: BTreeSet<&str> = first.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-    assert_eq!(told, listed);
+    assert_eq!(exported, listed);
 }
 
 #[test]
-fn how_far_a_link_is_known_is_told_for_each_direction() {
+fn age_and_confidence_are_reported_for_each_direction() {
     let text = metrics();
     let value = |name: &str| -> f64 {
         let of = format!("{PREFIX}link_{name}{{member=\"m1");
@@ -46,7 +46,7 @@ fn how_far_a_link_is_known_is_told_for_each_direction() {
 }
 
 #[test]
-fn values_of_links_are_in_base_units_and_of_their_direction() {
+fn link_metrics_are_in_base_units_and_per_direction() {
     let mut world = World::new(2);
     world.wires.insert((1, 0), Wire { loss: 0.15, ..WIRE });
     world.run(20 * SECOND);
@@ -56,14 +56,14 @@ fn values_of_links_are_in_base_units_and_of_their_direction() {
         let of = format!("{PREFIX}link_{name}{{member=\"m1");
         text.lines().find(|l| l.starts_with(&of)).unwrap().rsplit_once(' ').unwrap().1.parse().unwrap()
     };
-    // Twice 10 ms.
+    // The propagation delay of 10 ms in each direction.
     assert!((value("rtt_seconds") - 0.02).abs() < 1e-4, "{text}");
     assert!(value("tx_loss_ratio") < 0.001 && (value("rx_loss_ratio") - 0.15).abs() < 0.02, "{text}");
 }
 
-/// By the rules of Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/.
+/// Checks the rules of the Prometheus text format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 #[test]
-fn metrics_are_in_the_text_format() {
+fn metrics_conform_to_the_text_format() {
     let text = metrics();
     assert!(text.ends_with('\n'));
     let (mut helped, mut typed, mut series) = (BTreeSet::new(), None, BTreeSet::new());
@@ -80,12 +80,12 @@ fn metrics_are_in_the_text_format() {
         } else {
             let (of, value) = line.rsplit_once(' ').unwrap();
             let name = of.split('{').next().unwrap();
-            assert_eq!(Some(name), typed, "samples follow their type: {line}");
+            assert_eq!(Some(name), typed, "a sample without its type before it: {line}");
             assert!(value.parse::<f64>().unwrap() >= 0.0, "{line}");
             assert!(series.insert(of), "{line}");
         }
     }
-    // What people call a member may hold anything.
+    // A member's name may contain any character.
     let up = format!("{PREFIX}link_up{{member=\"m1\\\"\\\\\\n\"}} 1\n");
     assert!(text.contains(&up), "{up} in {text}");
 }

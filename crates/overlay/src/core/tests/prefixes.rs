@@ -1,13 +1,13 @@
-//! Whose an address is, where subnets lie in each other.
+//! Owners of addresses with nested subnets.
 
 use super::*;
 use crate::status::Question;
 
-/// What three members serve, each inside that of the one before.
+/// The subnets of three members, each inside the previous member's.
 const NESTED: [[&str; 2]; 3] =
     [["10.0.0.0/8", "2001:db8::/32"], ["10.1.0.0/16", "2001:db8:1::/48"], ["10.1.2.3/32", "2001:db8:1::3/128"]];
 
-/// Addresses and which of these they belong to.
+/// Addresses and the index of their owner in [`NESTED`].
 const ADDRESSES: [(&str, usize); 9] = [
     ("10.200.0.1", 0),
     ("10.0.255.255", 0),
@@ -20,21 +20,21 @@ const ADDRESSES: [(&str, usize); 9] = [
     ("2001:db8:1::3", 2),
 ];
 
-/// Of the first member.
+/// Addresses of the first member.
 const SOURCE: [&str; 2] = ["192.168.7.7", "fd00::7"];
 
-/// From an address to another one of its family.
+/// A packet between two addresses of one family.
 fn from_to(source: IpAddr, to: IpAddr) -> Vec<u8> {
     let (IpAddr::V6(from), IpAddr::V6(to)) = (source, to) else { return ipv4(source, to, 100) };
     [&[0x60, 0, 0, 0, 0, 60, 17, 64][..], &from.octets(), &to.octets(), &[0; 60]].concat()
 }
 
-/// From the first member.
+/// A packet from the first member.
 fn packet(to: IpAddr) -> Vec<u8> {
     from_to(SOURCE[usize::from(to.is_ipv6())].parse().unwrap(), to)
 }
 
-/// Members of which the ones behind the first serve [`NESTED`], beginning with this one.
+/// Members of which all but the first serve [`NESTED`], starting with member `first`.
 fn world(first: usize) -> World {
     let mut world = World::new(4);
     let subnets = |index: usize| match index.checked_sub(1) {
@@ -55,8 +55,8 @@ fn world(first: usize) -> World {
 }
 
 #[test]
-fn packets_go_to_who_serves_the_longest_prefix_and_why_says_so() {
-    // In each order, so that it is not the members' numbers that decide.
+fn packets_and_explanations_follow_the_longest_prefix() {
+    // In each order, so that the member numbers do not decide.
     for first in 1..4 {
         let mut world = world(first);
         for (text, place) in ADDRESSES {
@@ -65,8 +65,8 @@ fn packets_go_to_who_serves_the_longest_prefix_and_why_says_so() {
             world.hosts.iter_mut().for_each(|h| h.delivered.clear());
             world.send(0, address, datagram);
             world.run(Duration::from_millis(50));
-            let got = (0..4).filter(|i| world.hosts[*i].delivered == [packet(to)]).collect::<Vec<_>>();
-            assert_eq!(got, [owner], "{text}");
+            let receivers = (0..4).filter(|i| world.hosts[*i].delivered == [packet(to)]).collect::<Vec<_>>();
+            assert_eq!(receivers, [owner], "{text}");
             let host = &world.hosts[0];
             let why = Question::Why { destination: text.to_owned() };
             let answer = status::status(host, Vec::new()).answer(&why, &host.core, world.now);
@@ -83,7 +83,7 @@ fn packets_go_to_who_serves_the_longest_prefix_and_why_says_so() {
 }
 
 #[test]
-fn nobody_sends_from_a_part_of_its_subnets_that_is_somebody_elses() {
+fn sources_in_a_longer_prefix_of_another_member_are_rejected() {
     for first in 1..4 {
         let mut world = world(first);
         for (text, place) in ADDRESSES {
@@ -95,18 +95,18 @@ fn nobody_sends_from_a_part_of_its_subnets_that_is_somebody_elses() {
                 world.hosts[0].delivered.clear();
                 world.send(sender, address, datagram);
                 world.run(Duration::from_millis(50));
-                let got = (world.hosts[0].delivered.len(), world.hosts[0].counters.counts().spoofed - before);
-                assert_eq!(got, if sender == owner { (1, 0) } else { (0, 1) }, "{text} from m{sender}");
+                let counts = (world.hosts[0].delivered.len(), world.hosts[0].counters.counts().spoofed - before);
+                assert_eq!(counts, if sender == owner { (1, 0) } else { (0, 1) }, "{text} from m{sender}");
             }
         }
     }
 }
 
 #[test]
-fn nobody_sends_from_what_the_receiver_serves_inside_its_subnets() {
-    // The first of the nested ones receives: what it serves lies around that of the others; the last one: inside.
+fn sources_in_a_longer_prefix_of_the_receiver_are_rejected() {
+    // The receiver serves a host route inside the subnets of both senders.
     let (mut world, last) = (world(1), 3);
-    for (sender, source, is_taken) in
+    for (sender, source, is_accepted) in
         [(1, "10.1.2.3", false), (2, "10.1.2.3", false), (1, "10.200.0.1", true), (2, "10.1.9.9", true)]
     {
         let (source, to) = (source.parse::<IpAddr>().unwrap(), "10.1.2.3".parse().unwrap());
@@ -114,6 +114,6 @@ fn nobody_sends_from_what_the_receiver_serves_inside_its_subnets() {
         world.hosts[last].delivered.clear();
         world.send(sender, address, datagram);
         world.run(Duration::from_millis(50));
-        assert_eq!(world.hosts[last].delivered.len(), usize::from(is_taken), "{source} from m{sender}");
+        assert_eq!(world.hosts[last].delivered.len(), usize::from(is_accepted), "{source} from m{sender}");
     }
 }

@@ -1,24 +1,23 @@
-//! Members that send and receive by several threads.
+//! Members that send and receive with several threads.
 
 use super::*;
 
-/// Frames that a thread seals and sends together.
+/// Frames that a thread seals and sends in one batch.
 const BATCH: usize = 20;
-/// How much longer what the second thread has sealed takes.
-const LATER: Duration = Duration::from_millis(30);
+/// Additional delay of the frames of the second thread.
+const REORDERING_DELAY: Duration = Duration::from_millis(30);
 
-/// What was sent and lost, and the largest loss that either end saw meanwhile and the last.
-struct Overtaken {
+/// The true loss, the largest loss that either end measured, and the last measurements.
+struct Reordered {
     world: World,
     lost: f64,
     largest: f64,
     last: [f64; 2],
 }
 
-/// Two threads of the first member seal at the same time, frame by frame, and what the second of them has sealed is
-/// overtaken by all that the first has: by these queues, for 10 s. Of what the second thread sends, each of so many is
-/// lost.
-fn overtaken(queues: [u8; 2], lost_each: Option<usize>) -> Overtaken {
+/// Two threads of the first member seal frames alternately for 10 s, numbered by two queues, and all frames of the
+/// first thread overtake those of the second. Every n-th frame of the second thread is lost.
+fn reordered(queues: [u8; 2], loss_period: Option<usize>) -> Reordered {
     let mut world = World::new(2);
     world.run(2 * SECOND);
     let sent = |w: &World| w.hosts[0].core.net.session(number(1)).unwrap().sent(SPACE_DIRECT);
@@ -30,13 +29,13 @@ fn overtaken(queues: [u8; 2], lost_each: Option<usize>) -> Overtaken {
                 let packet = ipv4(inner(0), inner(1), 500);
                 let (_, datagram) = world.sealed_packet(0, 1, queue, packet).unwrap();
                 by_second += thread;
-                if thread == 1 && lost_each.is_some_and(|n| by_second.is_multiple_of(n)) {
+                if thread == 1 && loss_period.is_some_and(|n| by_second.is_multiple_of(n)) {
                     lost += 1;
                     continue;
                 }
                 world.number += 1;
-                let arrives = world.now + WIRE.delay + LATER * thread as u32;
-                world.flying.insert((arrives, world.number), (0, 1, datagram));
+                let arrives = world.now + WIRE.delay + REORDERING_DELAY * thread as u32;
+                world.in_flight.insert((arrives, world.number), (0, 1, datagram));
             }
         }
         for _ in 0..10 {
@@ -45,7 +44,7 @@ fn overtaken(queues: [u8; 2], lost_each: Option<usize>) -> Overtaken {
         }
     }
     let lost = f64::from(lost) / (sent(&world) - before) as f64;
-    Overtaken { last: losses(&world), lost, largest, world }
+    Reordered { last: losses(&world), lost, largest, world }
 }
 
 fn losses(world: &World) -> [f64; 2] {
@@ -54,27 +53,27 @@ fn losses(world: &World) -> [f64; 2] {
 }
 
 #[test]
-fn what_one_thread_overtakes_of_another_is_no_loss() {
-    let two = overtaken([0, 1], None);
+fn reordering_between_threads_is_not_counted_as_loss() {
+    let two = reordered([0, 1], None);
     assert_eq!(two.largest, 0.0);
     let down = |e: &&(Instant, Event)| matches!(e.1, Event::Link { up: false, .. });
     assert_eq!(two.world.hosts.iter().flat_map(|h| &h.events).filter(down).count(), 0);
-    // Numbered together they are taken for lost until they come.
-    let one = overtaken([0, 0], None);
+    // In one packet number space overtaken frames count as lost until they arrive.
+    let one = reordered([0, 0], None);
     assert!(one.largest > 0.0);
 }
 
 #[test]
-fn what_is_lost_of_one_queue_counts_among_the_frames_of_all() {
-    let two = overtaken([0, 1], Some(10));
+fn losses_of_one_queue_are_a_share_of_the_frames_of_all_queues() {
+    let two = reordered([0, 1], Some(10));
     for loss in two.last {
-        // What was on its way at either end of the time: 50 ms of 10 s.
+        // Frames in flight at the start and the end: 50 ms of 10 s.
         assert!((loss / two.lost - 1.0).abs() < 0.05, "{loss} of {}", two.lost);
     }
 }
 
 #[test]
-fn of_threads_that_get_the_same_datagrams_one_delivers_each() {
+fn threads_that_receive_the_same_datagrams_deliver_each_once() {
     let mut world = World::new(2);
     world.run(2 * SECOND);
     let packet = |n: usize| ipv4(inner(0), inner(1), 500 + n % 7);
@@ -82,16 +81,16 @@ fn of_threads_that_get_the_same_datagrams_one_delivers_each() {
     let datagrams = Vec::from_iter(sealed);
     let host = &world.hosts[1];
     let arrival = Arrival { received_at: world.now, from: endpoint(0), traffic_class: 0 };
-    let take = || {
-        let taken = datagrams.iter().map(|d| {
+    let receive = || {
+        let verdicts = datagrams.iter().map(|d| {
             let mut datagram = d.clone();
             host.decapsulator.handle_datagram(&host.table, &mut datagram, arrival, &host.counters, &mut |_, _| true)
         });
-        taken.filter(|t| matches!(t, Verdict::Packet { .. })).count()
+        verdicts.filter(|t| matches!(t, Verdict::Packet { .. })).count()
     };
     let before = host.counters.counts();
     let delivered: usize = std::thread::scope(|scope| {
-        [scope.spawn(take), scope.spawn(take), scope.spawn(take)].map(|t| t.join().unwrap()).iter().sum()
+        [scope.spawn(receive), scope.spawn(receive), scope.spawn(receive)].map(|t| t.join().unwrap()).iter().sum()
     });
     let after = host.counters.counts();
     assert_eq!((delivered, after.frames_opened - before.frames_opened), (4000, 4000));
@@ -99,7 +98,7 @@ fn of_threads_that_get_the_same_datagrams_one_delivers_each() {
 }
 
 #[test]
-fn a_frame_is_of_no_other_queue_than_it_was_sealed_for() {
+fn a_frame_is_rejected_in_another_queue() {
     let mut world = World::new(2);
     world.run(2 * SECOND);
     let (_, datagram) = world.sealed_packet(0, 1, 0, ipv4(inner(0), inner(1), 500)).unwrap();
@@ -111,15 +110,15 @@ fn a_frame_is_of_no_other_queue_than_it_was_sealed_for() {
         world.receive(1, endpoint(0), moved);
     }
     let after = counts(&world);
-    // There are 33, of which one is its own. What the controlling thread has numbered so has come, and is not even
-    // looked at.
-    let refused = [after.auth_failed - before.auth_failed, after.replayed - before.replayed];
-    assert_eq!((refused, after.malformed - before.malformed), ([31, 1], 223));
+    // 33 queues exist, one of which is the frame's own. The frame's number in the control queue was received before,
+    // and is rejected without a check of the tag.
+    let rejected = [after.auth_failed - before.auth_failed, after.replayed - before.replayed];
+    assert_eq!((rejected, after.malformed - before.malformed), ([31, 1], 223));
     assert_eq!(after.frames_opened, before.frames_opened);
 }
 
 #[test]
-fn what_comes_twice_and_in_any_order_is_delivered_once() {
+fn duplicated_and_reordered_packets_are_delivered_once() {
     for relays in [0, 1] {
         let mut world = World::new(2 + relays);
         if relays > 0 {
@@ -129,9 +128,9 @@ fn what_comes_twice_and_in_any_order_is_delivered_once() {
         let first_hop = if relays > 0 { 2 } else { 1 };
         let mut prng = Prng::new(11);
         let replayed = |w: &World| w.hosts.iter().map(|h| h.counters.counts().replayed).sum::<u64>();
-        let (before, begin) = (replayed(&world), world.hosts[1].delivered.len());
-        // Ten in each millisecond, of which each copy takes up to 50 ms longer: among 500 numbers, far from the end of
-        // the window.
+        let (before, first) = (replayed(&world), world.hosts[1].delivered.len());
+        // Ten packets per millisecond, each copy of which has up to 50 ms of additional delay: a reordering of 500
+        // numbers, well inside the replay window.
         for packet in 0..5000_u32 {
             let mut bytes = ipv4(inner(0), inner(1), 100);
             bytes[20..24].copy_from_slice(&packet.to_be_bytes());
@@ -139,22 +138,22 @@ fn what_comes_twice_and_in_any_order_is_delivered_once() {
             for _ in 0..2 {
                 world.number += 1;
                 let arrives = world.now + WIRE.delay + Duration::from_millis(50).mul_f64(prng.unit());
-                world.flying.insert((arrives, world.number), (0, first_hop, datagram.clone()));
+                world.in_flight.insert((arrives, world.number), (0, first_hop, datagram.clone()));
             }
             world.run(Duration::from_micros(100));
         }
         world.run(SECOND);
         let number = |bytes: &Vec<u8>| u32::from_be_bytes(bytes[20..24].try_into().unwrap());
-        let mut came = Vec::from_iter(world.hosts[1].delivered[begin..].iter().map(number));
-        assert!(!came.is_sorted(), "they do overtake each other");
-        came.sort_unstable();
-        assert!(came.iter().copied().eq(0..5000), "{relays}: {} came", came.len());
-        assert_eq!(replayed(&world) - before, 5000, "{relays}: the first who gets the second copy drops it");
+        let mut received = Vec::from_iter(world.hosts[1].delivered[first..].iter().map(number));
+        assert!(!received.is_sorted(), "no packet was reordered");
+        received.sort_unstable();
+        assert!(received.iter().copied().eq(0..5000), "{relays}: {} delivered", received.len());
+        assert_eq!(replayed(&world) - before, 5000, "{relays}: duplicates are not dropped at the first hop");
     }
 }
 
 #[test]
-fn flows_are_spread_by_what_ways_are_worth_now() {
+fn flows_are_distributed_by_the_current_weights_of_the_routes() {
     let mut world = World::new(4);
     world.hosts[0] = Host::new(Settings { single_path: false, ..settings(0, 4) }, 5, world.now);
     world.set(0, 1, None);
@@ -163,23 +162,19 @@ fn flows_are_spread_by_what_ways_are_worth_now() {
         world.set(relay, 1, lossy(0.002));
     }
     world.run(40 * SECOND);
-    let last_checked = |world: &World| {
+    let weights = |world: &World| {
         let (table, paths) = (&world.hosts[0].table, world.hosts[0].core.routes(number(1)));
-        let last_checked = &table.peers[table.index[&number(1)]].routes;
-        assert_eq!(last_checked.len(), paths.len());
-        last_checked
-            .iter()
-            .zip(paths)
-            .map(|(last_checked, path)| (last_checked.weight, path.weight))
-            .collect::<Vec<_>>()
+        let table_routes = &table.peers[table.index[&number(1)]].routes;
+        assert_eq!(table_routes.len(), paths.len());
+        table_routes.iter().zip(paths).map(|(entry, path)| (entry.weight, path.weight)).collect::<Vec<_>>()
     };
-    assert_eq!(last_checked(&world).len(), 2);
+    assert_eq!(weights(&world).len(), 2);
     let second = world.hosts[0].core.routes(number(1))[1].path.first_hop();
     let relay = (2..4).find(|i| number(*i) == second).unwrap();
-    // By CUBIC's p^-0.75 it gets 0.35 of what it did: less, and not so little that it is given up.
+    // By CUBIC's p^-0.75 the path gets 0.35 of its earlier rate: less, but enough to remain in use.
     world.set(relay, 1, lossy(0.008));
     world.run(40 * SECOND);
-    let shares = last_checked(&world);
+    let shares = weights(&world);
     assert!(shares.len() == 2 && shares[1].1 < 0.35, "{shares:?}");
-    assert!(shares.iter().all(|(last_checked, is)| (last_checked - is).abs() <= 0.1), "{shares:?}");
+    assert!(shares.iter().all(|(applied, selected)| (applied - selected).abs() <= 0.1), "{shares:?}");
 }

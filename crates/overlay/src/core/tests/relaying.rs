@@ -1,16 +1,16 @@
-//! What a relay passes on, and for whom.
+//! Relaying: permission, rate limits and forwarding.
 
 use wire::overlay::{CLASS_ELEPHANT, ENVELOPE_BYTES, Kind, SEALED_BYTES, SPACE_RELAYED, Sealed, TAG_BYTES};
 
 use super::*;
 use crate::session::Number;
 
-/// IP bytes of the datagrams of [`hand_over`].
+/// Size of the datagrams of [`relay_datagrams`], IP bytes.
 const BYTES: usize = 1000;
-/// A relay's bound at which its bucket holds 64 KiB, the least that it may.
+/// A rate limit at which a relay's token bucket holds 64 KiB, its minimum.
 const SLOW: Rate = Rate::from_bps(1_000_000);
 
-/// The last one of these members passes on by these settings.
+/// Members of which the last one relays by these settings.
 fn world(count: usize, relay: bool, relay_rate: Option<Rate>) -> World {
     let mut world = World::new(count);
     let last = count - 1;
@@ -22,14 +22,21 @@ fn relay_denied(world: &World, index: usize) -> u64 {
     world.hosts[index].counters.counts().relay_denied
 }
 
-/// A member hands `relay` datagrams to pass on, which by its word `origin` has sent over `relays`. Says how many went
-/// on.
-fn hand_over(world: &mut World, from: usize, relay: usize, origin: Member, relays: &[usize], count: usize) -> usize {
+/// Sends datagrams to `relay` whose envelopes name `origin` and `relays`. Returns how many were forwarded.
+fn relay_datagrams(
+    world: &mut World,
+    from: usize,
+    relay: usize,
+    origin: Member,
+    relays: &[usize],
+    count: usize,
+) -> usize {
     let (to, destination) = (relay, number(1));
     let numbers: Vec<u32> = relays.iter().map(|r| number(*r).0).collect();
     let hop = world.hosts[from].core.net.session(number(to)).unwrap();
-    let went_on = |w: &World| w.seen.iter().filter(|(a, b, d)| (*a, *b) == (to, 1) && d.len() + 28 == BYTES).count();
-    let before = went_on(world);
+    let forwarded =
+        |w: &World| w.capture.iter().filter(|(a, b, d)| (*a, *b) == (to, 1) && d.len() + 28 == BYTES).count();
+    let before = forwarded(world);
     for _ in 0..count {
         let mut envelope = Envelope::new(origin.0, &numbers, destination.0).unwrap();
         envelope.position = relays.len() as u8 - 1;
@@ -38,31 +45,32 @@ fn hand_over(world: &mut World, from: usize, relay: usize, origin: Member, relay
         address(&hop, (envelope, 0), &mut datagram, micros(world.now)).unwrap();
         world.receive(to, endpoint(from), datagram);
     }
-    went_on(world) - before
+    forwarded(world) - before
 }
 
 #[test]
-fn who_does_not_relay_passes_nothing_on() {
+fn a_member_with_relaying_disabled_forwards_nothing() {
     let mut world = world(3, false, None);
     world.run(3 * SECOND);
-    assert_eq!(hand_over(&mut world, 0, 2, number(0), &[2], 10), 0);
+    assert_eq!(relay_datagrams(&mut world, 0, 2, number(0), &[2], 10), 0);
     assert_eq!(relay_denied(&world, 2), 10);
 }
 
 #[test]
-fn who_does_not_relay_says_so_and_nobody_asks_it_to() {
+fn disabled_relaying_is_advertised_and_respected() {
     let mut world = World::new(4);
     world.set(0, 1, None);
-    // Over the third it is nearer than over the fourth.
+    // The path over the third member has a lower delay than the path over the fourth.
     world.set(0, 3, Some(Wire { delay: 2 * WIRE.delay, ..WIRE }));
-    let unwilling = |relay| Settings { relay, ..settings(2, 4) };
-    world.hosts[2] = Host::new(unwilling(false), 3, world.now);
+    let with_relaying = |relay| Settings { relay, ..settings(2, 4) };
+    world.hosts[2] = Host::new(with_relaying(false), 3, world.now);
     world.run(5 * SECOND);
     assert_eq!(world.hosts[0].paths(1), [format!("via {}", number(3))]);
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
     assert_eq!(relay_denied(&world, 2), 0);
-    world.hosts[2] = Host::new(unwilling(true), 4, world.now);
-    // The gain, a third of the round trip, is below eta: the way is changed when the other one ends.
+    world.hosts[2] = Host::new(with_relaying(true), 4, world.now);
+    // The gain, a third of the round trip time, is below the switch margin: the route changes only when the current one
+    // fails.
     world.run(5 * SECOND);
     world.set(0, 3, None);
     world.flow(0, 1, SECOND);
@@ -71,68 +79,67 @@ fn who_does_not_relay_says_so_and_nobody_asks_it_to() {
 }
 
 #[test]
-fn no_more_is_passed_on_for_a_member_than_the_settings_say() {
+fn relayed_traffic_is_limited_for_each_member() {
     let mut world = world(4, true, Some(SLOW));
     world.run(3 * SECOND);
     let burst = 65_536 / BYTES;
-    assert_eq!(hand_over(&mut world, 0, 3, number(0), &[3], 200), burst);
+    assert_eq!(relay_datagrams(&mut world, 0, 3, number(0), &[3], 200), burst);
     let counts = world.hosts[3].counters.counts();
     assert_eq!((counts.relay_rate_limited as usize, counts.relay_denied), (200 - burst, 0));
-    assert_eq!(hand_over(&mut world, 2, 3, number(2), &[3], 200), burst, "each has its own");
+    assert_eq!(relay_datagrams(&mut world, 2, 3, number(2), &[3], 200), burst, "the limit is shared");
     // 1 Mb/s for 200 ms.
     world.run(Duration::from_millis(200));
-    let later = hand_over(&mut world, 0, 3, number(0), &[3], 200);
+    let later = relay_datagrams(&mut world, 0, 3, number(0), &[3], 200);
     assert!((24..=25).contains(&later), "{later}");
 }
 
 #[test]
-fn a_way_over_a_relay_is_worth_no_more_than_what_it_lets_through() {
-    // Over the fourth it is nearer than over the third, which lets all through.
+fn the_predicted_rate_of_a_relayed_path_respects_the_rate_limit() {
+    // The path over the fourth member has a lower delay than the path over the third, whose rate is unlimited.
     let mut world = world(4, true, Some(SLOW));
     world.set(0, 1, None);
     world.set(0, 2, Some(Wire { delay: 3 * WIRE.delay, ..WIRE }));
     world.run(5 * SECOND);
-    let [near, far] = [3, 2].map(|relay| format!("via {}", number(relay)));
-    assert_eq!(world.hosts[0].paths(1), std::slice::from_ref(&far));
+    let [short, long] = [3, 2].map(|relay| format!("via {}", number(relay)));
+    assert_eq!(world.hosts[0].paths(1), std::slice::from_ref(&long));
     let predicted = |w: &World| w.hosts[0].core.routes(number(1))[0].predicted;
     assert!(predicted(&world) > SLOW);
     world.set(0, 2, None);
     world.run(2 * SECOND);
-    assert_eq!((world.hosts[0].paths(1), predicted(&world)), (vec![near.clone()], SLOW));
-    // To the relay itself there is no such bound, and a relay that lets more through says so.
+    assert_eq!((world.hosts[0].paths(1), predicted(&world)), (vec![short.clone()], SLOW));
+    // The limit does not apply to traffic for the relay itself, and a relay advertises a change of its limit.
     assert!(world.hosts[0].core.routes(number(3))[0].predicted > SLOW);
     world.hosts[3] = Host::new(settings(3, 4), 9, world.now);
     world.run(20 * SECOND);
-    assert_eq!(world.hosts[0].paths(1), [near]);
+    assert_eq!(world.hosts[0].paths(1), [short]);
     assert!(predicted(&world) > SLOW);
 }
 
 #[test]
-fn a_member_has_no_more_by_naming_others_nor_have_they_less() {
+fn a_forged_origin_neither_evades_nor_consumes_a_rate_limit() {
     let mut world = world(4, true, Some(SLOW));
     world.run(3 * SECOND);
     let burst = 65_536 / BYTES;
-    // It was handed over by the second relay, so that who sent it is only what that one says.
-    let named = hand_over(&mut world, 2, 3, number(0), &[2, 3], 200);
-    let own = hand_over(&mut world, 2, 3, number(2), &[3], 200);
+    // A second relay hands the datagrams over, so that only that relay vouches for the origin.
+    let named = relay_datagrams(&mut world, 2, 3, number(0), &[2, 3], 200);
+    let own = relay_datagrams(&mut world, 2, 3, number(2), &[3], 200);
     assert_eq!((named, own), (burst, 0));
-    assert_eq!(hand_over(&mut world, 0, 3, number(0), &[3], 200), burst);
+    assert_eq!(relay_datagrams(&mut world, 0, 3, number(0), &[3], 200), burst);
 }
 
 #[test]
-fn for_strangers_nothing_is_passed_on() {
+fn nothing_is_relayed_for_unknown_origins() {
     let mut world = world(4, true, None);
     world.run(3 * SECOND);
     let before = relay_denied(&world, 3);
-    for stranger in [Member(0), Member(12_345)] {
-        assert_eq!(hand_over(&mut world, 2, 3, stranger, &[2, 3], 10), 0, "{stranger}");
+    for unknown in [Member(0), Member(12_345)] {
+        assert_eq!(relay_datagrams(&mut world, 2, 3, unknown, &[2, 3], 10), 0, "{unknown}");
     }
     assert_eq!(relay_denied(&world, 3), before + 20);
-    assert_eq!(hand_over(&mut world, 2, 3, number(0), &[2, 3], 10), 10);
+    assert_eq!(relay_datagrams(&mut world, 2, 3, number(0), &[2, 3], 10), 10);
 }
 
-/// A packet from the first to the second member over the third, with these rates in the headers of the frame and of its
-/// envelope.
+/// A packet from the first to the second member over the third, with rates in the headers of frame and envelope.
 fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
     let [end, hop] = [1, 2].map(|of| world.hosts[0].core.net.session(number(of)).unwrap());
     let space = world.hosts[0].table.peer(number(1)).unwrap().routes[0].space;
@@ -161,7 +168,7 @@ fn rated(world: &World, [frame, envelope]: [u8; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn a_relay_keeps_rates_and_class_as_they_are() {
+fn a_relay_leaves_rates_and_class_unchanged() {
     let mut world = World::new(3);
     world.set(0, 1, None);
     world.run(3 * SECOND);
@@ -169,7 +176,7 @@ fn a_relay_keeps_rates_and_class_as_they_are() {
         let datagram = rated(&world, rates);
         let delivered = world.hosts[1].delivered.len();
         world.receive(2, endpoint(0), datagram.clone());
-        let (from, to, onward) = world.seen.last().unwrap().clone();
+        let (from, to, onward) = world.capture.last().unwrap().clone();
         assert_eq!((from, to), (2, 1));
         assert_eq!(Envelope::decode(&onward).map(|e| (e.position, e.rate)), Some((1, rates[1])));
         let frame = &onward[ENVELOPE_BYTES..onward.len() - TAG_BYTES];
@@ -181,39 +188,38 @@ fn a_relay_keeps_rates_and_class_as_they_are() {
 }
 
 #[test]
-fn members_that_only_three_relays_connect_talk_over_all_of_them() {
+fn members_connected_by_three_relays_only_use_all_of_them() {
     let mut world = World::new(5);
-    // A chain: each reaches its neighbours only.
+    // A chain: each member has links to its neighbours only.
     for (a, b) in (0..5).flat_map(|a| (a + 2..5).map(move |b| (a, b))) {
         world.set(a, b, None);
     }
     world.run(60 * SECOND);
-    let (sent, came) = world.flow(0, 4, SECOND);
-    assert!(sent > 190 && came == sent, "{came} of {sent}");
+    let (sent, received) = world.flow(0, 4, SECOND);
+    assert!(sent > 190 && received == sent, "{received} of {sent}");
     let path = world.hosts[0].core.routes(number(4))[0].path;
     assert_eq!(path.relays(), [1, 2, 3].map(number));
 }
 
 #[test]
-fn a_way_over_relays_is_silent_when_nothing_is_sent_on_it() {
+fn an_unused_relayed_path_carries_no_frames() {
     let mut world = World::new(3);
     let envelopes = |w: &mut World, span| {
-        w.seen.clear();
+        w.capture.clear();
         w.run(span);
-        w.seen.iter().filter(|(_, _, d)| Kind::of(d) == Some(Kind::Envelope)).count()
+        w.capture.iter().filter(|(_, _, d)| Kind::of(d) == Some(Kind::Envelope)).count()
     };
     world.set(0, 1, None);
     world.run(3 * SECOND);
-    let (sent, came) = world.flow(0, 1, 2 * SECOND);
-    assert_eq!(came, sent);
+    let (sent, received) = world.flow(0, 1, 2 * SECOND);
+    assert_eq!(received, sent);
     world.set(0, 1, Some(WIRE));
     world.run(40 * SECOND);
     assert_eq!(world.hosts[0].paths(1), ["direct"]);
-    // All within the 120 s until keys are renewed.
-    assert_eq!(envelopes(&mut world, 20 * SECOND), 0, "each end would report the other's reports");
-    // Members that reach each other over the relay only ask each other each second, both of them at once, as nothing
-    // answers their probes for the direct link: a probe, a report of it and one of that, each in two hops. Neither
-    // takes the other to be gone.
+    // Before the rekey after 120 s.
+    assert_eq!(envelopes(&mut world, 20 * SECOND), 0, "reports of reports");
+    // Without replies to their probes of the direct link, both members probe the relayed path every second: a probe, a
+    // report of it and a report of that report, each over two hops. Neither takes the other to be down.
     world.set(0, 1, None);
     world.run(10 * SECOND);
     let sessions = |w: &World| w.hosts[0].core.net.session(number(1)).map(|s| s.local);
@@ -224,33 +230,34 @@ fn a_way_over_relays_is_silent_when_nothing_is_sent_on_it() {
     world.without_gossip = false;
     world.run(SECOND);
     assert_eq!(sessions(&world), before);
-    let (sent, came) = world.flow(0, 1, 2 * SECOND);
-    assert_eq!(came, sent);
+    let (sent, received) = world.flow(0, 1, 2 * SECOND);
+    assert_eq!(received, sent);
 }
 
 #[test]
-fn nothing_goes_directly_where_that_is_not_wanted() {
-    // Both ends say so, or one alone.
-    for unwilling in [&[(0, 2), (2, 0)][..], &[(2, 0)]] {
+fn a_disabled_direct_link_carries_no_datagrams() {
+    // Direct links are disabled at both ends, or at one.
+    for disabled in [&[(0, 2), (2, 0)][..], &[(2, 0)]] {
         let mut world = World::new(3);
-        for (own, peer) in unwilling {
+        for (own, peer) in disabled {
             let settings = settings(*own, 3);
             settings.members.change(|all| all.get_mut(&number(*peer)).unwrap().direct = false);
             world.hosts[*own] = Host::new(settings, 4711, world.now);
         }
-        // A slow satellite behind the relay, over which calls are lost and tried another way, and a good link that is
-        // not to be used.
+        // A slow satellite behind the relay, on which handshakes are lost and retried over other paths, and a good
+        // direct link that is disabled.
         world.set(1, 2, Some(Wire { delay: Duration::from_millis(270), loss: 0.15, ..WIRE }));
         world.run(10 * SECOND);
         assert_eq!(world.hosts[0].paths(2), [format!("via {}", number(1))]);
         let (sent, arrived) = world.flow(0, 2, 60 * SECOND);
-        // Of 12,000 packets 0.15 are lost, and the last 36 are on their way; four deviations are 156.
+        // Of 12,000 packets 0.15 are lost, and the last 36 are in flight; four standard deviations are 156.
         assert_eq!(sent, 12_000);
         assert!((10_000..=10_360).contains(&arrived), "{arrived}");
-        // Keys are renewed meanwhile.
+        // Long enough for a rekey.
         world.run(200 * SECOND);
-        let directly = |(from, to, _): &&(usize, usize, Vec<u8>)| unwilling.contains(&(*from, *to));
-        let found: Vec<_> = world.seen.iter().filter(directly).map(|(from, to, d)| (*from, *to, Kind::of(d))).collect();
+        let directly = |(from, to, _): &&(usize, usize, Vec<u8>)| disabled.contains(&(*from, *to));
+        let found: Vec<_> =
+            world.capture.iter().filter(directly).map(|(from, to, d)| (*from, *to, Kind::of(d))).collect();
         assert!(found.is_empty(), "{} datagrams, as {:?}", found.len(), &found[..found.len().min(8)]);
     }
 }

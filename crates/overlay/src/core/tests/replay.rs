@@ -1,10 +1,10 @@
-//! A run depends on its seeds and inputs only.
+//! A simulation depends on its seeds and inputs only.
 
 use sha2::{Digest, Sha256};
 
 use super::*;
 
-/// Hash of all datagrams of a run, with their ends: handshakes, gossip, probes and packets.
+/// Hash of all datagrams of a simulation, with their ends: handshakes, gossip, probes and packets.
 fn trace(seed: u64) -> [u8; 32] {
     let mut world = World::new(4);
     let now = world.now;
@@ -15,7 +15,7 @@ fn trace(seed: u64) -> [u8; 32] {
     world.set(0, 1, None);
     world.flow(0, 1, 125 * SECOND);
     let mut hash = Sha256::new();
-    for (from, to, datagram) in &world.seen {
+    for (from, to, datagram) in &world.capture {
         hash.update([*from as u8, *to as u8]);
         hash.update(datagram);
     }

@@ -1,37 +1,37 @@
-//! Members that begin anew while packets flow.
+//! Restarts and stalls of members while packets flow.
 
 use super::*;
 
-/// A flow of a packet each 5 ms from the first to the second member, one of which begins anew in the middle with its
-/// settings. The longest time in which nothing arrived.
+/// Sends a packet every 5 ms from the first to the second member, one of which restarts with its settings meanwhile.
+/// Returns the longest interval without a delivered packet.
 fn outage(world: &mut World, restarts: usize, settings: impl Fn(usize) -> Settings) -> Duration {
     assert_eq!(world.flow(0, 1, SECOND), (200, 200));
-    let (mut longest, mut last, mut came) = (Duration::ZERO, world.now, world.hosts[1].delivered.len());
-    let begin = world.now;
-    let mut is_new = false;
-    while world.now < begin + 10 * SECOND {
-        if !is_new && world.now >= begin + SECOND {
+    let (mut longest, mut last, mut received) = (Duration::ZERO, world.now, world.hosts[1].delivered.len());
+    let start = world.now;
+    let mut is_restarted = false;
+    while world.now < start + 10 * SECOND {
+        if !is_restarted && world.now >= start + SECOND {
             world.hosts[restarts] = Host::new(settings(restarts), 4711, world.now);
-            came = world.hosts[1].delivered.len();
-            is_new = true;
+            received = world.hosts[1].delivered.len();
+            is_restarted = true;
         }
         world.send_packet(0, 1, inner(0), 500);
         world.run(Duration::from_millis(5));
         let now = world.hosts[1].delivered.len();
-        if now > came {
+        if now > received {
             longest = longest.max(world.now.saturating_since(last));
-            (last, came) = (world.now, now);
+            (last, received) = (world.now, now);
         }
     }
-    // What is on its way.
+    // Packets in flight.
     world.run(Duration::from_millis(100));
-    if world.hosts[1].delivered.len() > came {
+    if world.hosts[1].delivered.len() > received {
         last = world.now;
     }
     longest.max(world.now.saturating_since(last))
 }
 
-/// The same between two members, and that all is well afterwards.
+/// The outage of two members, after which both directions work.
 fn outage_of_two(restarts: usize) -> Duration {
     let mut world = World::new(2);
     world.run(2 * SECOND);
@@ -42,14 +42,14 @@ fn outage_of_two(restarts: usize) -> Duration {
 }
 
 #[test]
-fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
-    // Longer than silence of others, and than keys live.
+fn a_stalled_member_does_not_take_its_links_down() {
+    // Below and above the link timeout, and above the lifetime of a session.
     for seconds in [0.3, 1.0, 3.0, 20.0, 400.0] {
         let mut world = World::new(4);
-        // Over a relay, of whose link to it others tell.
+        // Over a relay, whose links others advertise.
         world.set(0, 3, None);
         world.run(3 * SECOND);
-        // What is sent to it meanwhile is lost, as where its socket is full.
+        // Datagrams sent to it meanwhile are lost, as in a full receive buffer.
         world.hosts[0].is_dead = true;
         world.run(SECOND.mul_f64(seconds));
         (world.hosts[0].is_dead, world.hosts[0].events) = (false, Vec::new());
@@ -57,12 +57,12 @@ fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
         let events = Vec::from_iter(world.hosts[0].events.iter().map(|(_, e)| e));
         let of_stall = |e: &&Event| if let Event::Stalled { for_s } = e { Some(*for_s) } else { None };
         let stalls = Vec::from_iter(events.iter().filter_map(of_stall));
-        // Due each 20 ms.
+        // The tick of 20 ms bounds the error.
         assert!(stalls.len() == 1 && (seconds - 0.02..=seconds).contains(&stalls[0]), "{seconds}: {stalls:?}");
         assert!(!events.iter().any(|e| matches!(e, Event::Link { up: false, .. })), "{seconds}: {events:?}");
         assert!(!events.iter().any(|e| matches!(e, Event::Route(_))), "{seconds}: {events:?}");
         assert!((1..3).all(|peer| world.hosts[peer].is_linked(0)));
-        // One that is dark indeed is found out nevertheless.
+        // A real failure of a link is still detected.
         world.set(0, 1, None);
         world.run(SECOND);
         assert!(!world.hosts[0].is_linked(1) && world.hosts[0].is_linked(2));
@@ -70,27 +70,27 @@ fn a_member_that_stood_still_does_not_take_its_links_to_be_down() {
 }
 
 #[test]
-fn a_receiver_that_begins_anew_gets_packets_at_once() {
+fn a_restarted_receiver_receives_packets_at_once() {
     let longest = outage_of_two(1);
-    // It calls with its first tick: a round trip of 20 ms and half of one that shows that it has the keys, then the
-    // sender's next tick, half a round trip of the packet, and what lies between two packets. Nothing waits for silence
-    // to be noticed, which takes seconds.
+    // It initiates in its first tick: a round trip of 20 ms and half of one for the key confirmation, then the sender's
+    // next tick, half a round trip of the packet, and the interval between two packets. No link timeout, which takes
+    // seconds, is involved.
     let bound = 2 * TICK + Duration::from_millis(30 + 10 + 2 * 5);
     assert!(longest <= bound, "{longest:?}");
 }
 
 #[test]
-fn a_sender_that_begins_anew_sends_as_soon_as_its_link_is_known() {
+fn a_restarted_sender_sends_as_soon_as_its_link_is_measured() {
     let longest = outage_of_two(0);
-    // It calls with its first tick, and half a round trip behind the answer the other end has its keys. That one tells
-    // within 100 ms and a tick what arrived, and with that link the first way is chosen, in the tick after: the second
-    // that is waited for links is for those on which nobody answers.
+    // It initiates in its first tick, and half a round trip after the response its peer has the session. The peer
+    // reports received frames within 100 ms and a tick, and the next tick selects the first route: the initial wait of
+    // one second applies only to links without a response.
     let bound = Duration::from_millis(30 + 100 + 10 + 10 + 2 * 5) + 3 * TICK;
     assert!(longest <= bound, "{longest:?}");
 }
 
-/// From the first member over three others to the second, by links that their settings tell of, with two more beside
-/// the first that lead nowhere.
+/// Settings of a chain from the first member over three others to the second, with two more links of the first member
+/// that lead nowhere.
 fn chain(index: usize) -> Settings {
     let is_linked =
         |a: usize, b: usize| matches!((a.min(b), a.max(b)), (0, 2) | (2, 3) | (3, 4) | (1, 4) | (0, 5) | (0, 6));
@@ -104,7 +104,7 @@ fn chain(index: usize) -> Settings {
 }
 
 #[test]
-fn a_member_that_begins_anew_is_reached_over_three_relays_within_a_second() {
+fn a_restarted_member_is_reachable_over_three_relays_within_a_second() {
     for restarts in [0, 1] {
         let mut world = World::new(7);
         let now = world.now;
@@ -118,10 +118,10 @@ fn a_member_that_begins_anew_is_reached_over_three_relays_within_a_second() {
     }
 }
 
-/// How long after a member wakes that slept for so long the first packet arrives from one member at another.
-fn awake_again(asleep: Duration, pairs: &[(usize, usize)]) -> Vec<Duration> {
+/// The time from a member's resumption after a sleep to the first packet delivered for each pair.
+fn recovery_after_sleep(asleep: Duration, pairs: &[(usize, usize)]) -> Vec<Duration> {
     let mut world = World::new(4);
-    // The first two reach each other over the others.
+    // The first two members have a relayed path only.
     world.set(0, 1, None);
     world.run(5 * SECOND);
     world.hosts[0].is_dead = true;
@@ -135,8 +135,8 @@ fn awake_again(asleep: Duration, pairs: &[(usize, usize)]) -> Vec<Duration> {
         world.run(Duration::from_millis(5));
         for ((from, to), after) in pairs.iter().zip(&mut after) {
             let IpAddr::V4(source) = inner(*from) else { continue };
-            let came = |packet: &Vec<u8>| packet[12..16] == source.octets();
-            if after.is_none() && world.hosts[*to].delivered.iter().any(came) {
+            let received = |packet: &Vec<u8>| packet[12..16] == source.octets();
+            if after.is_none() && world.hosts[*to].delivered.iter().any(received) {
                 *after = Some(world.now.saturating_since(woke));
             }
         }
@@ -145,21 +145,21 @@ fn awake_again(asleep: Duration, pairs: &[(usize, usize)]) -> Vec<Duration> {
 }
 
 #[test]
-fn a_member_that_slept_is_there_again_within_a_second() {
-    // Its clock has gone on meanwhile, as the kernel's does that counts sleep: past the end of keys, and not.
+fn a_member_is_reachable_within_a_second_after_a_sleep() {
+    // The clock includes the sleep, as the kernel's boot time does: within and beyond the lifetime of a session.
     for asleep in [30 * SECOND, 400 * SECOND] {
-        let after = awake_again(asleep, &[(2, 0), (0, 2), (1, 0), (0, 1)]);
+        let after = recovery_after_sleep(asleep, &[(2, 0), (0, 2), (1, 0), (0, 1)]);
         assert!(after.iter().all(|after| *after < SECOND), "{asleep:?}: {after:?}");
     }
 }
 
 #[test]
-fn a_call_that_nobody_answered_makes_nobody_deaf() {
-    // Who has the higher number does not answer who calls at the same time.
+fn an_unanswered_initiation_does_not_block_later_handshakes() {
+    // The member with the higher number does not respond to a simultaneous initiation.
     let low = usize::from(number(1) < number(0));
     let mut world = World::new(2);
     world.run(2 * SECOND);
-    // The other one calls once, after two seconds of silence, and then hears it again.
+    // The peer initiates once, after two seconds of silence, and then receives frames again.
     world.hosts[low].is_dead = true;
     world.run(Duration::from_millis(2150));
     world.hosts[low].is_dead = false;
@@ -170,7 +170,7 @@ fn a_call_that_nobody_answered_makes_nobody_deaf() {
 }
 
 #[test]
-fn who_begins_anew_all_the_time_keeps_others_from_nothing() {
+fn constant_restarts_of_a_member_cause_few_sessions() {
     let mut world = World::new(2);
     world.run(2 * SECOND);
     world.hosts[0].events.clear();

@@ -1,4 +1,4 @@
-//! Losses that change are followed, beside flows and across changes of keys.
+//! Rerouting after changes of loss, beside flows and across rekeys.
 
 use wire::overlay::SPACE_PROBES;
 
@@ -7,7 +7,7 @@ use super::*;
 const MBPS: u64 = 1_000_000;
 const TICK: Duration = Duration::from_millis(50);
 
-/// Members who are told no more of their links than this, on wires that are yet to be set.
+/// Members with a configured capacity only, on links that the caller sets.
 fn members(count: usize, seed: u64, capacity: Option<u64>) -> World {
     let mut world = World::new(count);
     world.prng = Prng::new(seed);
@@ -19,8 +19,8 @@ fn members(count: usize, seed: u64, capacity: Option<u64>) -> World {
     world
 }
 
-/// The paper's topology *Forward* (Mark et al. 2008, figure 2) with one relay: to the last member directly over a
-/// satellite of 45 Mb/s, or over the second member and one of 3 Mb/s. Nobody is told a capacity.
+/// The paper's topology *Forward* (Mark et al. 2008, figure 2) with one relay: the last member is reachable directly
+/// over a satellite of 45 Mb/s, or over the second member and a satellite of 3 Mb/s. No capacity is configured.
 fn forward(seed: u64) -> World {
     let mut world = members(3, seed, None);
     world.set(0, 1, Some(Wire { delay: Duration::from_micros(100), rate: Some(100 * MBPS), ..WIRE }));
@@ -34,8 +34,8 @@ fn satellites(world: &mut World, [direct, relayed]: [f64; 2]) {
     world.set(1, 2, Some(wire(270, 3, relayed)));
 }
 
-/// A connection from the first member to the last: in each tick so many packets of 1300 bytes at once, half as many
-/// answers, and what the node tells of it.
+/// A connection from the first member to the last: a burst of packets of 1300 bytes in each tick, half as many
+/// acknowledgements, and the flow report of the node.
 fn connection(world: &mut World, span: Duration, mut packets: impl FnMut(&World) -> usize) {
     let (last, end) = (world.hosts.len() - 1, world.now + span);
     while world.now < end {
@@ -49,11 +49,11 @@ fn connection(world: &mut World, span: Duration, mut packets: impl FnMut(&World)
         let now = world.now;
         world.hosts[0].core.handle_flows(now, &best.map_or(Vec::new(), |path| vec![(path, 1)]));
         world.run(TICK);
-        world.seen.clear();
+        world.capture.clear();
     }
 }
 
-/// Seconds after which the first member changed its way to the last.
+/// Times of the first member's changes of the best route to the last, seconds.
 fn changes(world: &World, since: Instant) -> Vec<f64> {
     let last = number(world.hosts.len() - 1);
     let is_route = |e: &Event| matches!(e, Event::Route(d) if d.destination == last && d.place == 0);
@@ -62,11 +62,11 @@ fn changes(world: &World, since: Instant) -> Vec<f64> {
 }
 
 #[test]
-fn a_round_trip_is_that_of_the_link_whichever_way_the_answer_takes() {
+fn the_round_trip_of_a_link_is_independent_of_the_path_of_the_reports() {
     let mut world = forward(1);
     satellites(&mut world, [0.0, 0.05]);
-    // The two ends of the slow satellite send to each other over the first member, and are told of all frames by that
-    // way, too: there by the slow satellite, back by the other is a shorter way round.
+    // Both ends of the slow satellite use a route over the first member, which carries reports of all frames as well. A
+    // frame over the slow satellite whose report returns over the fast one has a shorter round trip.
     for _ in 0..600 {
         for (from, to) in [(1, 2), (2, 1)] {
             world.send_packet(from, to, inner(from), 500);
@@ -80,35 +80,36 @@ fn a_round_trip_is_that_of_the_link_whichever_way_the_answer_takes() {
         let view = world.hosts[a].core.link_view(number(b), world.now).unwrap();
         view.rtt_us.unwrap() as f64 / 1e3
     };
-    // Twice 150 and 270 ms, and some packets' time on the wire.
+    // Twice 150 and 270 ms, and the serialization of some packets.
     for (a, b, truth) in [(0, 2, 300.0), (2, 0, 300.0), (1, 2, 540.0), (2, 1, 540.0)] {
         assert!((truth..truth + 3.0).contains(&rtt_ms(a, b)), "{a} {b}: {} ms", rtt_ms(a, b));
     }
 }
 
 #[test]
-fn a_slow_link_gets_all_the_probes_that_it_pays_for() {
+fn a_slow_link_uses_its_whole_probe_budget() {
     let mut world = forward(2);
     satellites(&mut world, [0.05, 0.15]);
     world.run(60 * SECOND);
     let probes = |world: &World| world.hosts[1].core.link_view(number(2), world.now).unwrap().probes as f64;
     let before = probes(&world);
-    world.seen.clear();
+    world.capture.clear();
     world.run(300 * SECOND);
-    // With each trial of a size go five datagrams that have none, 43 bytes of a frame, and it has 1500 at most.
-    let is_companion = |(from, to, d): &&(usize, usize, Vec<u8>)| {
+    // Each path MTU probe comes with five datagrams without padding, of 43 bytes of a frame; the probe has at most 1500
+    // bytes.
+    let is_unpadded = |(from, to, d): &&(usize, usize, Vec<u8>)| {
         (*from, *to) == (1, 2) && d[0] == 0xb4 && d[3] == SPACE_PROBES && d.len() == 43
     };
-    let trials = world.seen.iter().filter(is_companion).count() as f64 / 5.0;
-    // Three quarters of a hundredth of 3 Mb/s. What is saved of that at the begin and at the end differs by 30 s of it
-    // at most, 10 %; the spacing is Poisson's: 10,000 vary by 1 %. Reports are sent besides.
-    let bytes = 69.0 * (probes(&world) - before) + trials * (5.0 * 71.0 + 1500.0);
+    let mtu_probes = world.capture.iter().filter(is_unpadded).count() as f64 / 5.0;
+    // Three quarters of a hundredth of 3 Mb/s. The unspent budget at the start and at the end differs by at most 30 s
+    // of it, 10 %; the spacing is a Poisson process: 10,000 probes vary by 1 %. Reports are not included.
+    let bytes = 69.0 * (probes(&world) - before) + mtu_probes * (5.0 * 71.0 + 1500.0);
     let share = 8.0 * bytes / 300.0 / 3e6;
-    assert!((share / 0.0075 - 1.0).abs() < 0.12 && trials >= 30.0, "{share}, {trials} trials");
+    assert!((share / 0.0075 - 1.0).abs() < 0.12 && mtu_probes >= 30.0, "{share}, {mtu_probes} path MTU probes");
 }
 
-/// 50 kb/s: less than what TCP gets at a loss of 0.15. A way that carries more is not left for one that promises less
-/// than that.
+/// 50 kb/s: less than the rate of TCP at a loss of 0.15, because route control does not replace a path that carries
+/// more than the predicted rate of the alternative.
 fn tcp() -> impl FnMut(&World) -> usize {
     let mut tick = 0;
     move |_| {
@@ -118,63 +119,62 @@ fn tcp() -> impl FnMut(&World) -> usize {
 }
 
 #[test]
-fn losses_are_followed_on_fast_and_on_slow_links() {
+fn routes_follow_changes_of_loss_on_fast_and_slow_links() {
     let mut world = forward(3);
     connection(&mut world, 30 * SECOND, tcp());
     for (period, losses) in [[0.15, 0.01], [0.01, 0.15], [0.15, 0.01], [0.01, 0.15]].into_iter().enumerate() {
         satellites(&mut world, losses);
-        let begin = world.now;
+        let start = world.now;
         connection(&mut world, 40 * SECOND, tcp());
-        // The fast satellite tells within a fraction of a second. On the slow one 60 frames a second come, of which
-        // each tells 0.01 from 0.15 by 0.01 ln(1/15) + 0.99 ln(0.99/0.85) = 0.124 nats: half of 3 + 2 ln 10 after 31 of
-        // them, 0.5 s, and half of 15 + 2 ln 10 after 80; but as soon as it is in doubt it is probed eight times as
-        // often, so that these and the two or three times as many by which the interval is narrow enough take 0.8 s
-        // more. Then half a second each for the way, the gossip and the confirmation.
-        let after = changes(&world, begin);
-        let most = if period % 2 == 0 { 4.0 } else { 2.0 };
-        assert!(after.len() == 1 && after[0] < most, "period {period}: {after:?}");
+        // A change on the fast satellite is detected within a fraction of a second. The slow one carries 60 frames/s,
+        // each of which distinguishes 0.01 from 0.15 by 0.01 ln(1/15) + 0.99 ln(0.99/0.85) = 0.124 nats: half of 3 + 2
+        // ln 10 after 31 frames, 0.5 s, and half of 15 + 2 ln 10 after 80. During the alert it is probed eight times as
+        // often, so that these frames and the two or three times as many that narrow the interval take 0.8 s more. The
+        // path, the gossip and the confirmation add half a second each.
+        let after = changes(&world, start);
+        let bound = if period % 2 == 0 { 4.0 } else { 2.0 };
+        assert!(after.len() == 1 && after[0] < bound, "period {period}: {after:?}");
     }
 }
 
-/// Between two ways of which one loses 0.05 and the other 0.15, in turns, TCP gets some 1.2 and 0.3 Mb/s over these
-/// round trips.
+/// Two paths alternate between losses of 0.05 and 0.15, at which TCP gets some 1.2 and 0.3 Mb/s over these round trips.
 #[test]
-fn a_changing_network_is_followed_for_twenty_minutes() {
+fn routes_follow_a_changing_network_for_twenty_minutes() {
     let mut world = members(4, 4, Some(20 * MBPS));
     world.set(0, 3, None);
     world.set(1, 2, None);
     let bridge = |loss| Some(Wire { rate: Some(100 * MBPS), loss, ..WIRE });
     let uses = |w: &World| w.hosts[0].core.routes(number(3)).first().map(|w| w.path.first_hop());
-    let (mut spans, begin) = (Prng::new(5), world.now);
+    let (mut spans, start) = (Prng::new(5), world.now);
     let (mut lags, mut extra, mut sessions) = (Vec::new(), 0, std::collections::BTreeSet::new());
     let mut better = 1;
-    while world.now < begin + 1200 * SECOND {
+    while world.now < start + 1200 * SECOND {
         better = 3 - better;
         world.set(0, better, bridge(0.05));
         world.set(0, 3 - better, bridge(0.15));
         let (since, good) = (world.now, Some(number(better)));
         let span = SECOND.mul_f64(35.0 + 30.0 * spans.unit());
         connection(&mut world, span, |w| if uses(w) == good { 6 } else { 2 });
-        assert_eq!(uses(&world), good, "after {:?}", world.now.saturating_since(begin));
+        assert_eq!(uses(&world), good, "after {:?}", world.now.saturating_since(start));
         let found = changes(&world, since);
         extra += found.len().saturating_sub(1);
-        lags.extend(found.first().copied().filter(|_| since > begin));
+        lags.extend(found.first().copied().filter(|_| since > start));
         sessions.extend(world.hosts[0].core.net.session(number(3)).map(|s| s.local));
     }
-    assert!(sessions.len() >= 10, "keys have changed: {}", sessions.len());
+    assert!(sessions.len() >= 10, "too few rekeys: {}", sessions.len());
     lags.sort_by(f64::total_cmp);
     let (median, last) = (lags[lags.len() / 2], lags[lags.len() - 1]);
-    // The goal for the median. By chance a loss is known later, but not by as much as route control takes before it
-    // comes back to a way.
+    // The goal for the median. Chance delays the detection of a loss, but by less than the suppression time before a
+    // return to a path.
     assert!(lags.len() > 20 && median < 2.0 && last < 8.0, "{lags:?}");
-    assert_eq!(extra, 0, "changes that the network did not have");
+    assert_eq!(extra, 0, "route changes without a change of the network");
     let downs = world.hosts.iter().flat_map(|h| &h.events).filter(|(_, e)| matches!(e, Event::Link { up: false, .. }));
     assert_eq!(downs.count(), 0);
 }
 
-/// The schedule of figure 4 over the two satellites (figures 7 and 8): as 0.15 and 0.05 change sides, so does the
-/// better way, by 1.6 to 2.5 times. Gives the seconds after which each of forty changes was followed, to the fast
-/// satellite and to the slow one.
+/// The schedule of figure 4 over the two satellites (figures 7 and 8): 0.15 and 0.05 swap sides, and the better path is
+/// so by a factor of 1.6 to 2.5. Returns the reroute latencies of forty changes in seconds, to the fast satellite and
+/// to the slow one.
 fn schedule(seed: u64) -> [Vec<f64>; 2] {
     let (mut world, mut spans) = (forward(seed), Prng::new(seed + 1));
     satellites(&mut world, [0.15, 0.05]);
@@ -182,10 +182,10 @@ fn schedule(seed: u64) -> [Vec<f64>; 2] {
     let mut lags = [Vec::new(), Vec::new()];
     for period in 0..40 {
         satellites(&mut world, if period % 2 == 0 { [0.05, 0.15] } else { [0.15, 0.05] });
-        let begin = world.now;
+        let start = world.now;
         connection(&mut world, SECOND.mul_f64(50.0 + 20.0 * spans.unit()), tcp());
-        let found = changes(&world, begin);
-        // None is missed, and none made for nothing.
+        let found = changes(&world, start);
+        // Exactly one route change per change of the network.
         assert_eq!(found.len(), 1, "{seed}, period {period}: {found:?}");
         lags[period % 2].extend(found);
     }
@@ -193,21 +193,20 @@ fn schedule(seed: u64) -> [Vec<f64>; 2] {
 }
 
 #[test]
-fn the_papers_satellites_are_followed_within_two_seconds() {
-    // Medians of twenty changes to the slow satellite differ from 1.7 to 2.8 s by chance, so that six such are counted
-    // together.
+fn routes_follow_the_papers_satellites_within_two_seconds() {
+    // Medians of twenty changes to the slow satellite vary from 1.7 to 2.8 s by chance, so that six runs are combined.
     let runs = Vec::from_iter((6..12).map(schedule));
     let [fast, slow] = [0, 1].map(|side| runs.iter().flat_map(|lags| lags[side].clone()).collect::<Vec<_>>());
-    let of = |lags: &[f64]| {
+    let median_of = |lags: &[f64]| {
         let mut sorted = lags.to_vec();
         sorted.sort_by(f64::total_cmp);
-        // As many each way: the median lies between two.
+        // The count is even: the median is the mean of the middle two.
         (sorted[sorted.len() / 2 - 1] + sorted[sorted.len() / 2]) / 2.0
     };
-    let (all, fast, slow) = (of(&[&fast[..], &slow].concat()), of(&fast), of(&slow));
+    let (all, fast, slow) = (median_of(&[&fast[..], &slow].concat()), median_of(&fast), median_of(&slow));
     println!("{all} {fast} {slow}");
-    // The goal. To the satellite of 3 Mb/s it takes longer: 160 probes tell 0.05 from 0.15, and until the other one is
-    // seen to have become worse it gets 40 a second; then its end is 270 ms away (1.1 to 5.3 s; to the one of 45 Mb/s
-    // 1.1 to 1.6 s).
+    // The goal. Changes to the satellite of 3 Mb/s take longer: distinguishing 0.05 from 0.15 takes 160 probes, and
+    // until the other path is known to be worse the slow one gets 40 probes/s; its reports take 270 ms (1.1 to 5.3 s;
+    // for the one of 45 Mb/s 1.1 to 1.6 s).
     assert!(all < 2.0 && fast < 1.6 && slow < 2.6, "{all} {fast} {slow}");
 }
