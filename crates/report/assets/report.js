@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const tracks = data.tracks;
   const { RATES, SPANS, colour, track, hasAny, number, span, axes, legend, place } = shared;
-  const state = { perStream: false, logDelay: false };
+  const state = { perStream: false, logDelay: data.is_delay_log };
   const prefix = (t) => (tracks.length > 1 ? t.label + ": " : "");
   const onTime = { endS: data.end_s, xName: "time since the start of the test (s)" };
   const timeChart = (id, specs, units, yName, isLog, hooks) =>
@@ -115,6 +115,7 @@
   function checkbox(id, text, key) {
     const label = document.createElement("label"), box = document.createElement("input");
     box.type = "checkbox";
+    box.checked = state[key];
     box.addEventListener("change", () => { state[key] = box.checked; build(); });
     label.append(box, " " + text);
     document.getElementById(id).querySelector(".controls").append(label);

@@ -14,7 +14,10 @@ const BINS: usize = 72;
 /// Number of points of the distribution function.
 const CDF_POINTS: usize = 240;
 
-/// Minimum ratio of the largest to the smallest delay for a logarithmic axis.
+/// Minimum ratio of the largest to the smallest delay over time for a logarithmic axis: two decades. On a linear axis
+/// of 280 pixels a hundredth of the largest delay is three pixels above zero.
+const DELAY_LOG_RATIO_MIN: u64 = 100;
+/// Minimum ratio of the largest to the smallest delay of a distribution for a logarithmic axis.
 const LOG_SPAN_MIN: f64 = 8.0;
 
 /// Maximum number of streams drawn as separate curves.
@@ -24,6 +27,8 @@ const STREAMS_MAX: usize = 32;
 pub(crate) struct ChartData {
     /// End of the time axis.
     end_s: f64,
+    /// Whether the axis of the delays over time is logarithmic at first; the reader can change it.
+    is_delay_log: bool,
     tracks: Vec<TrackData>,
     distribution: Option<Distribution>,
 }
@@ -74,11 +79,19 @@ struct DistributionTrack {
 }
 
 pub(crate) fn chart_data(series: &[Series<'_>], end_s: f64) -> ChartData {
-    ChartData {
-        end_s: round(end_s),
-        tracks: series.iter().map(track_data).collect(),
-        distribution: distribution(series),
-    }
+    let tracks: Vec<_> = series.iter().map(track_data).collect();
+    ChartData { end_s: round(end_s), is_delay_log: spans_decades(&tracks), tracks, distribution: distribution(series) }
+}
+
+/// Whether the round trips over time span so much that a linear axis shows the short ones as zero.
+fn spans_decades(tracks: &[TrackData]) -> bool {
+    let of_track = |t: &TrackData| {
+        let rows = t.rtt_p50_ns.iter().chain(&t.rtt_p95_ns).chain(&t.srtt_ns).chain([&t.baseline_ns]);
+        rows.flatten().copied().filter(|ns| *ns > 0).collect::<Vec<_>>()
+    };
+    let all: Vec<u64> = tracks.iter().flat_map(of_track).collect();
+    let (min, max) = (all.iter().min(), all.iter().max());
+    min.zip(max).is_some_and(|(min, max)| max / min > DELAY_LOG_RATIO_MIN)
 }
 
 fn track_data(s: &Series<'_>) -> TrackData {

@@ -100,6 +100,9 @@ fn delays_over_decades_are_drawn_on_a_logarithmic_axis() {
     keep("decades", &page);
     assert_balanced(&page);
     assert_eq!(data(&page)["distribution"]["is_log"], true);
+    assert_eq!(data(&page)["is_delay_log"], true);
+    let far = self::page(&[run("far", &Scenario::default())], "far");
+    assert_eq!(data(&far)["is_delay_log"], false, "the round trips of one path span less than two decades");
 }
 
 #[test]
