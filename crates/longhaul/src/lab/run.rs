@@ -12,6 +12,7 @@ use lab::Selection;
 use report::lab::{LabProgress, LabText};
 use results::lab::{LabEngine, LabRecord, Verdict};
 use scenario::Experiment;
+use units::Instant;
 
 use super::cli::{PointList, RunOptions};
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, plan, read_experiment, virtual_time};
@@ -122,6 +123,7 @@ pub(super) struct Sink {
     file: Named<BufWriter<File>>,
     text: LabText<StandardOutput>,
     progress: Option<LabProgress>,
+    start: Instant,
     failure: Option<io::Error>,
 }
 
@@ -132,6 +134,7 @@ impl Sink {
             file: Named::new(records.display().to_string(), BufWriter::new(file)),
             text: LabText::new(standard_output()),
             progress: is_terminal(&io::stderr()).then(LabProgress::new),
+            start: kernel::now(),
             failure: None,
         })
     }
@@ -154,7 +157,7 @@ impl Sink {
 
     fn show(&mut self, record: &LabRecord) -> io::Result<()> {
         let Some(progress) = &mut self.progress else { return self.text.record(record) };
-        progress.record(record);
+        progress.record(record, kernel::now().saturating_since(self.start));
         match record {
             LabRecord::Run(_) | LabRecord::Engine(_) => {
                 write!(io::stderr(), "{CLEAR_LINE}{}", progress.line(terminal_width()))?;

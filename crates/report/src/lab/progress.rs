@@ -1,6 +1,8 @@
 //! Progress line of an experiment.
 
-use results::lab::{LabRecord, LinkInterval, Verdict};
+use std::time::Duration;
+
+use results::lab::{LabEngine, LabRecord, LinkInterval, Verdict};
 
 use crate::summary::{finite, nanos, printable, rate};
 
@@ -16,6 +18,11 @@ pub struct LabProgress {
     invalid: u64,
     duration_s: f64,
     now_s: f64,
+    /// Virtual seconds of the runs before the current one.
+    earlier_s: f64,
+    is_simulated: bool,
+    /// Time since the start of the experiment on the clock of this host.
+    elapsed: Duration,
     /// Flows in the order of the experiment file, with their latest rate.
     flows: Vec<(String, Option<u64>)>,
     /// Start of the latest interval of the links, and the link with the highest rate in it.
@@ -30,11 +37,15 @@ impl LabProgress {
         Self::default()
     }
 
-    /// Adds a record.
-    pub fn record(&mut self, record: &LabRecord) {
+    /// Adds a record, received `elapsed` after the start of the experiment on the clock of this host.
+    pub fn record(&mut self, record: &LabRecord, elapsed: Duration) {
+        self.elapsed = elapsed;
         match record {
-            LabRecord::Experiment(e) => self.planned = e.planned_runs(),
+            LabRecord::Experiment(e) => {
+                (self.planned, self.is_simulated) = (e.planned_runs(), e.engine == LabEngine::Simulator);
+            }
             LabRecord::Run(r) => {
+                self.earlier_s += self.now_s;
                 (self.started, self.run) = (self.started + 1, r.run);
                 (self.duration_s, self.now_s, self.late_p99_ns) = (finite(r.duration_s), 0.0, None);
                 self.busiest = None;
@@ -71,6 +82,8 @@ impl LabProgress {
 
     /// `run 3 (4/8)  12.5/20.0 s  elephant1 34.64 Mb/s  elephant2 -  late 40.8 us`, of at most `width` characters.
     ///
+    /// For a simulation the line ends with its speed, the virtual seconds of all runs per second.
+    ///
     /// Flows may report their rates only at their end; until then the line shows the busiest link and its delivered IP
     /// rate.
     ///
@@ -89,6 +102,10 @@ impl LabProgress {
         if let Some(ns) = self.late_p99_ns.filter(|_| !self.is_done) {
             tail.push_str(&format!("  late {}", nanos(ns)));
         }
+        if let Some(speed) = self.speed() {
+            let digits = if speed < 10.0 { 1 } else { 0 };
+            tail.push_str(&format!("  speed {speed:.digits$} s/s"));
+        }
         if self.invalid > 0 {
             tail.push_str(&format!("  {} INVALID", self.invalid));
         }
@@ -98,6 +115,13 @@ impl LabProgress {
         }
         head.push_str(&tail);
         head.chars().take(width).collect()
+    }
+
+    /// Virtual seconds of a simulation per second; `None` for other engines, whose speed is that of their clock.
+    fn speed(&self) -> Option<f64> {
+        let seconds = self.elapsed.as_secs_f64();
+        let simulated_s = self.earlier_s + self.now_s;
+        (self.is_simulated && seconds > 0.0 && simulated_s > 0.0).then(|| simulated_s / seconds)
     }
 
     /// As many flows as fit in `room` characters, and the number of the remaining ones.
@@ -127,7 +151,7 @@ mod tests {
 
     fn after(n: usize) -> LabProgress {
         let mut progress = LabProgress::new();
-        records(&Lab::default()).iter().take(n).for_each(|r| progress.record(r));
+        records(&Lab::default()).iter().take(n).for_each(|r| progress.record(r, Duration::ZERO));
         progress
     }
 
@@ -144,7 +168,7 @@ mod tests {
         let mut progress = LabProgress::new();
         let mut max_bps = 0;
         for r in records(&Lab::single()).iter().filter(|r| !matches!(r, LabRecord::Flow(_))).take(7) {
-            progress.record(r);
+            progress.record(r, Duration::ZERO);
             if let LabRecord::Link(l) = r {
                 // Intervals of 500 ms.
                 max_bps = max_bps.max(l.statistics.delivered.bytes * 16);
@@ -153,6 +177,34 @@ mod tests {
         let line = progress.line(100);
         assert!(line.contains(&format!("  link path {}", rate(max_bps))) && !line.contains("elephant"), "{line}");
         assert!(!progress.line(30).contains("link"));
+    }
+
+    #[test]
+    fn a_simulation_shows_its_virtual_seconds_per_second() {
+        let mut simulated = records(&Lab::default());
+        for r in &mut simulated {
+            if let LabRecord::Experiment(e) = r {
+                e.engine = LabEngine::Simulator;
+            }
+        }
+        let line_after = |records: &[LabRecord], runs: usize, elapsed_ms| {
+            let mut progress = LabProgress::new();
+            let mut started = 0;
+            for r in records {
+                started += usize::from(matches!(r, LabRecord::Run(_)));
+                if started > runs {
+                    break;
+                }
+                progress.record(r, Duration::from_millis(elapsed_ms));
+            }
+            progress.line(100)
+        };
+        // Runs of 20 s each: one in 100 ms, three in 12 s.
+        let one = line_after(&simulated, 1, 100);
+        assert!(one.contains("  speed 200 s/s"), "{one}");
+        let three = line_after(&simulated, 3, 12_000);
+        assert!(three.contains("  speed 5.0 s/s"), "{three}");
+        assert!(!line_after(&records(&Lab::default()), 1, 100).contains("speed"), "the kernel runs in real time");
     }
 
     #[test]
@@ -182,7 +234,7 @@ mod tests {
             }
         }
         let mut progress = LabProgress::new();
-        all.iter().take(20).for_each(|r| progress.record(r));
+        all.iter().take(20).for_each(|r| progress.record(r, Duration::ZERO));
         assert!(progress.line(200).chars().all(|c| !c.is_control()));
     }
 }
