@@ -53,12 +53,27 @@ pub(super) fn standing_queue(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>
     if computing || s.busy.min(1.0 - s.idle) < BUSY_MIN || sends_bursts(s) {
         return None;
     }
-    let queue = trips.low.saturating_sub(trips.min);
     let deviation = Duration::from_nanos(s.raw.after.rttvar_ns).mul_f64(QUEUE_DEVIATIONS);
     let queue_min = QUEUE_MIN.max(trips.min.mul_f64(QUEUE_SHARE_MIN)).max(deviation);
-    let waiting = s.rate.bytes_in(queue).as_u64();
-    let stands = queue >= queue_min && waiting >= QUEUE_SEGMENTS_MIN.saturating_mul(s.raw.after.mss_bytes.max(1));
+    let segments_min = QUEUE_SEGMENTS_MIN.saturating_mul(s.raw.after.mss_bytes.max(1));
+    let is_queue = |trip: Duration| {
+        let queue = trip.saturating_sub(trips.min);
+        queue >= queue_min && s.rate.bytes_in(queue).as_u64() >= segments_min
+    };
+    let stands = is_queue(trips.low) || (is_queue(trips.median) && reaches_delivery_rate(s));
     stands.then(|| verdict(Limit::Bottleneck, s.busy, format!("path full: {}; {}", s.rate, queue_text(s.raw, &trips))))
+}
+
+/// Whether the mean rate is about the delivery rate, which is that of the bottleneck while packets wait there.
+///
+/// A queue that exists for only half of the time, as with CoDel (RFC 8289: a standing queue above 5 ms is cut by single
+/// drops), then costs little of the rate: the drops are the signal of the full path, not its limit.
+fn reaches_delivery_rate(s: &Shares<'_>) -> bool {
+    let (before, after) = (s.raw.before.delivery_rate_bps, s.raw.after.delivery_rate_bps);
+    let fastest = before.max(after) as f64;
+    fastest > 0.0
+        && !s.raw.after.delivery_rate_app_limited
+        && s.rate.as_bps() as f64 >= fastest * (1.0 - READING_TOLERANCE)
 }
 
 /// Whether the receive window or the send buffer stops the sender, so that the link idles.

@@ -9,6 +9,9 @@ use super::{ReceiverEvidence, SenderEvidence};
 pub(super) const CPU_SATURATED_SHARE: f64 = 0.9;
 /// Minimum share of the interval at the disk at which the disk is the limit.
 const DISK_SATURATED_SHARE: f64 = 0.5;
+/// Minimum share of the interval that a receiving thread spent at the disk at which it never waited for the network.
+/// Reading and echoing use the rest.
+const DISK_ONLY_SHARE: f64 = 0.9;
 /// Minimum share of the host's busiest CPU at which a thread that neither ran nor waited was kept from running.
 const HOST_CPU_SATURATED_SHARE: f64 = 0.95;
 /// Maximum share of the interval at which a thread counts as never blocked: accounting is by clock ticks of up to 10
@@ -34,14 +37,16 @@ const CA_STATE_CWR: u8 = 2;
 /// Determines the limit of one stream in one interval.
 ///
 /// The rules apply in this order. A rate at the configured limit is limited by it, whatever the cause. A sending thread
-/// that computes and never waits is the limit, and so is a disk on which the thread waits longer than on the socket. A
+/// that computes and never waits is the limit, and so is a disk on which the thread waits longer than on the socket, or
+/// at which the receiving thread spends all its time. A
 /// standing queue makes the path the limit. Otherwise the largest share of the interval decides: receive window, send
 /// buffer, the application's idle time, or the rest of the busy time. The receive window is attributed to the
 /// receiver's CPU or application if those explain it. The rest of the busy time belongs to the path, the CPU or the
 /// congestion window.
 pub fn judge(sender: &SenderEvidence, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {
     let s = Shares::of(sender);
-    let at_once = at_set_ceiling(&s).or_else(|| saturated_sender(&s)).or_else(|| slow_source(&s));
+    let at_once =
+        at_set_ceiling(&s).or_else(|| saturated_sender(&s)).or_else(|| slow_source(&s)).or_else(|| slow_sink(receiver));
     if let Some(verdict) = at_once.or_else(|| standing_queue(&s, receiver)) {
         return verdict;
     }
@@ -83,7 +88,8 @@ fn at_set_ceiling(s: &Shares<'_>) -> Option<LimitVerdict> {
 /// time, or other work occupied the host's CPUs.
 fn saturated_sender(s: &Shares<'_>) -> Option<LimitVerdict> {
     let mut text = format!("sending thread {} CPU, waited for the socket {}", percent(s.cpu), percent(s.blocked));
-    let starved = (1.0 - s.blocked - s.idle - s.cpu).max(0.0);
+    // Time at the disk is no wait for a CPU.
+    let starved = (1.0 - s.blocked - s.idle - s.cpu - s.disk).max(0.0);
     let contended = s.raw.busiest_cpu.is_some_and(|c| c >= HOST_CPU_SATURATED_SHARE);
     let demand = if contended { s.cpu + starved } else { s.cpu };
     if contended && starved > NEVER_BLOCKED_SHARE_MAX {
@@ -98,6 +104,16 @@ fn slow_source(s: &Shares<'_>) -> Option<LimitVerdict> {
     let text =
         || format!("reading from the disk took {}, waiting for the socket {}", percent(s.disk), percent(s.blocked));
     (s.disk >= DISK_SATURATED_SHARE && s.disk > s.blocked).then(|| verdict(Limit::Disk, s.disk, text()))
+}
+
+/// The receiving thread spent all its time at the disk, so that the network delivers all that it reads.
+///
+/// The full receive buffer has other symptoms as well. The kernel drops packets for which it has no memory, and the
+/// sender retransmits them; the data in the buffer delays the round trips of the blocks.
+fn slow_sink(receiver: Option<&ReceiverEvidence>) -> Option<LimitVerdict> {
+    let r = receiver.filter(|r| r.disk() >= DISK_ONLY_SHARE && r.cpu() < CPU_SATURATED_SHARE)?;
+    let text = format!("writing to the disk took {}; receiving thread {} CPU", percent(r.disk()), percent(r.cpu()));
+    Some(verdict(Limit::Disk, r.disk(), text))
 }
 
 fn receive_side(s: &Shares<'_>, receiver: Option<&ReceiverEvidence>) -> LimitVerdict {

@@ -76,6 +76,16 @@ fn short_queue(bbr: bool) -> SenderEvidence {
     evidence(bbr, if bbr { &own } else { &cubic })
 }
 
+fn codel(bbr: bool) -> SenderEvidence {
+    // CUBIC loses one packet in two seconds at a queue of 5 ms, and with 0.7 of the window keeps 93 % of the rate. BBR
+    // at the same path, whose queue it fills in its probes only.
+    let cubic = Second { bps: 87_600_000, cwnd: 480_000, flight: 470_000, low_ms: 41, median_ms: 44, retransmits: 1 };
+    let own = Second { bps: FULL_BPS, cwnd: 1_000_000, flight: 520_000, low_ms: 40, median_ms: 41, retransmits: 20 };
+    let mut e = evidence(bbr, if bbr { &own } else { &cubic });
+    e.after.delivery_rate_bps = FULL_BPS;
+    e
+}
+
 /// The data in flight is that of the window or buffer: 64 kB in 40 ms are 13.1 Mb/s.
 fn held_at_64_kb(bbr: bool) -> SenderEvidence {
     let second = Second { bps: 13_100_000, cwnd: 130_000, flight: 65_000, low_ms: 40, median_ms: 40, retransmits: 0 };
@@ -123,10 +133,11 @@ fn slow_cpu(bbr: bool) -> SenderEvidence {
 #[test]
 fn each_cause_has_its_verdict_with_bbr_and_with_cubic() {
     type Row = (&'static str, fn(bool) -> SenderEvidence, Limit, Limit);
-    let rows: [Row; 8] = [
+    let rows: [Row; 9] = [
         ("full link", full, Limit::Bottleneck, Limit::Bottleneck),
         ("random loss", random_loss, Limit::Bottleneck, Limit::Loss),
         ("short queue", short_queue, Limit::Bottleneck, Limit::Loss),
+        ("CoDel", codel, Limit::Bottleneck, Limit::Bottleneck),
         ("receive window", receive_window, Limit::ReceiveWindow, Limit::ReceiveWindow),
         ("send buffer", send_buffer, Limit::SendBuffer, Limit::SendBuffer),
         ("paced", paced, Limit::Pacing, Limit::Pacing),
@@ -219,6 +230,9 @@ fn a_slow_disk_at_either_end_is_the_limit() {
     assert_eq!(judge(&reading, None).limit, Limit::Disk);
     let quick_disk = SenderEvidence { disk: Duration::from_millis(100), ..full(false) };
     assert_eq!(judge(&quick_disk, None).limit, Limit::Bottleneck);
+    // A host whose CPUs other work occupies: the thread waits for the disk, not for a CPU.
+    let busy_host = SenderEvidence { busiest_cpu: Some(1.0), ..reading };
+    assert_eq!(judge(&busy_host, None).limit, Limit::Disk);
     // A receiver that waits for its disk does not read, so that the window closes.
     let writing = ReceiverEvidence {
         disk: Duration::from_millis(950),
@@ -228,4 +242,46 @@ fn a_slow_disk_at_either_end_is_the_limit() {
     assert_eq!(judge(&receive_window(false), Some(&writing)).limit, Limit::Disk);
     let idle = ReceiverEvidence { disk: Duration::from_millis(50), ..writing };
     assert_eq!(judge(&receive_window(false), Some(&idle)).limit, Limit::ReceiveWindow);
+}
+
+#[test]
+fn a_receiver_that_spends_its_time_at_the_disk_is_the_limit_whatever_its_full_buffer_causes() {
+    let at_disk = |ms| ReceiverEvidence {
+        disk: Duration::from_millis(ms),
+        thread_cpu: Duration::from_millis(30),
+        interval: Duration::from_secs(1),
+        ..ReceiverEvidence::default()
+    };
+    for bbr in [false, true] {
+        // Over loopback with a disk of 20 MB/s: the kernel of the receiver drops segments for which it has no memory.
+        let second =
+            Second { bps: 160_000_000, cwnd: 320_000, flight: 300_000, low_ms: 40, median_ms: 40, retransmits: 38 };
+        let drops = evidence(bbr, &second);
+        // The bytes that wait in the receive buffer delay the round trips.
+        let queue = full(bbr);
+        for e in [drops, queue, random_loss(bbr)] {
+            assert_eq!(judge(&e, Some(&at_disk(970))).limit, Limit::Disk, "{:?}", judge(&e, Some(&at_disk(970))));
+            // A disk that waits for the network for a part of the time is faster than the path.
+            assert_ne!(judge(&e, Some(&at_disk(600))).limit, Limit::Disk);
+        }
+        let text = judge(&random_loss(bbr), Some(&at_disk(970))).evidence;
+        assert_eq!(text, "writing to the disk took 97 %; receiving thread 3 % CPU");
+        // A thread that computes all the time, for example in copies to the page cache, is limited by its CPU.
+        let computing = ReceiverEvidence { thread_cpu: Duration::from_millis(960), ..at_disk(950) };
+        assert_ne!(judge(&random_loss(bbr), Some(&computing)).limit, Limit::Disk);
+        // A rate that the user set is the limit of a disk that follows it.
+        assert_eq!(judge(&paced(bbr), Some(&at_disk(950))).limit, Limit::Pacing);
+    }
+}
+
+#[test]
+fn a_queue_of_half_the_time_is_a_full_path_only_at_the_rate_of_the_path() {
+    // After a burst of losses CUBIC needs seconds to fill the path again; other traffic makes a queue meanwhile.
+    let mut e = codel(false);
+    e.bytes = 60_000_000 / 8;
+    assert_eq!(judge(&e, None).limit, Limit::Loss);
+    // `lab path --rate 50Mb/s --rtt 40ms` with CoDel after such a burst: the smallest round trip is 1 ms below the
+    // others.
+    let second = Second { bps: 31_600_000, cwnd: 175_000, flight: 170_000, low_ms: 41, median_ms: 41, retransmits: 1 };
+    assert_eq!(judge(&evidence(false, &second), None).limit, Limit::Loss);
 }
