@@ -199,6 +199,12 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     Ok(Box::new(Named::new(output_name(path), RecordFile::open(path)?)))
 }
 
+/// As [`open`], for a command that does not end before its work is done: when the reader of standard output is gone,
+/// the rest is discarded.
+pub(crate) fn open_until_done(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if is_standard(Some(path)) { Ok(Box::new(standard_output::standard_output())) } else { open(path) }
+}
+
 /// Writes one record as a JSON line.
 pub(crate) fn json_line(out: &mut dyn Write, record: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(record)?;

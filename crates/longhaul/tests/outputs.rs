@@ -390,3 +390,35 @@ fn a_fifo_with_a_reader_gets_the_records() {
     let records = reader.join().unwrap();
     assert!(records.starts_with("{\"record\":\"start\"") && records.contains("{\"record\":\"end\""), "{records}");
 }
+
+#[test]
+fn a_command_without_a_reader_of_its_output_completes_with_its_own_exit_status() {
+    let serve = Serve::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("estimate.jsonl");
+    let (port, records) = (serve.port.to_string(), format!("--json={}", file.display()));
+    let estimate = ["estimate", "127.0.0.1", "--port", &port, "--method", "short-tcp"];
+    // The first packet train of two-rates does not fit into 1 kB, so that the method finds no value.
+    let none = ["estimate", "127.0.0.1", "--port", &port, "--method", "two-rates", "--budget", "1kB"];
+    let choose = ["choose", "127.0.0.1", "127.0.0.1@127.0.0.1", "--port", &port, "--budget", "10kB"];
+    let model = ["model", "--rtt", "100ms"];
+    for (command, more, status) in [
+        (&estimate[..], &[][..], 0),
+        (&estimate, &["--json"], 0),
+        (&estimate, &[&records], 0),
+        (&none, &[], 1),
+        (&none, &["--json"], 1),
+        (&choose, &[], 1),
+        (&choose, &["--json"], 1),
+        (&model, &[], 0),
+        (&model, &["--json"], 0),
+    ] {
+        // A pipe without a reader from the start: every write fails (EPIPE).
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let out = longhaul().args(command).args(more).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(out.status.code(), Some(status), "{command:?} {more:?}: {}", text(&out.stderr));
+    }
+    let records = fs::read_to_string(&file).unwrap();
+    assert!(records.contains("{\"record\":\"estimate\""), "{records}");
+}

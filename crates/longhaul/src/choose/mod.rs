@@ -13,7 +13,7 @@ use results::choose::{CHOOSE_SCHEMA, ChooseRecord, ChooseStart};
 use results::{Direction, TestPlan, Transport};
 use units::Bytes;
 
-use crate::output::{is_standard, json_line, open, output_name};
+use crate::output::{is_standard, json_line, open_until_done, output_name};
 use crate::standard_output::standard_output;
 use cli::{ChooseOptions, Named};
 use contest::Contest;
@@ -54,7 +54,7 @@ fn start(options: &ChooseOptions) -> ChooseStart {
 
 fn write(options: &ChooseOptions, records: &[ChooseRecord]) -> anyhow::Result<()> {
     if let Some(path) = &options.json {
-        let mut out = open(path)?;
+        let mut out = open_until_done(path)?;
         records
             .iter()
             .try_for_each(|r| json_line(&mut out, r))

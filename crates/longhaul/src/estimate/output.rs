@@ -1,6 +1,6 @@
 //! Outputs of the records: a table, JSON Lines and a page, in any combination.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
@@ -8,13 +8,13 @@ use report::estimate::EstimateText;
 use results::estimate::EstimateRecord;
 
 use super::cli::EstimateOptions;
-use crate::output::{is_standard, json_line, open, output_name, write_estimate_page};
-use crate::standard_output;
+use crate::output::{is_standard, json_line, open_until_done, output_name, write_estimate_page};
+use crate::standard_output::{StandardOutput, standard_output};
 use crate::target::check_distinct;
 use crate::whole_file::WholeFile;
 
 pub(super) struct Output {
-    text: Option<EstimateText>,
+    text: Option<(EstimateText, StandardOutput)>,
     /// Name and writer of the records.
     json: Option<(String, Box<dyn Write>)>,
     page: Option<Page>,
@@ -36,11 +36,11 @@ impl Page {
 impl Output {
     pub(super) fn open(options: &EstimateOptions) -> anyhow::Result<Self> {
         check_distinct(&[("--json", options.json.as_deref()), ("--report", options.report.as_deref())])?;
-        let json =
-            options.json.as_deref().map(|path| Ok::<_, anyhow::Error>((output_name(path), open(path)?))).transpose()?;
+        let opened = |path| Ok::<_, anyhow::Error>((output_name(path), open_until_done(path)?));
+        let json = options.json.as_deref().map(opened).transpose()?;
         let text = !is_standard(options.json.as_deref());
         let page = options.report.as_deref().map(Page::open).transpose()?;
-        Ok(Self { text: text.then(EstimateText::default), json, page })
+        Ok(Self { text: text.then(|| (EstimateText::default(), standard_output())), json, page })
     }
 
     /// Writes a record at once, because a method may take minutes.
@@ -48,10 +48,8 @@ impl Output {
         if let Some((name, json)) = &mut self.json {
             json_line(json, record).and_then(|()| json.flush()).with_context(|| format!("cannot write {name}"))?;
         }
-        if let Some(text) = &mut self.text {
-            let mut out = io::stdout();
-            let written = text.write(record, &mut out).and_then(|()| out.flush());
-            written.with_context(|| format!("cannot write {}", standard_output::NAME))?;
+        if let Some((text, out)) = &mut self.text {
+            text.write(record, out).and_then(|()| out.flush())?;
         }
         if let Some(page) = &mut self.page {
             page.records.push(record.clone());

@@ -12,7 +12,7 @@ use super::cli::PathOptions;
 use super::inspect::{arguments_or_shell, exit_code};
 use super::{NEGATIVE_RESULT, gain_privilege, own_program, virtual_time};
 use crate::output::json_line;
-use crate::output::open;
+use crate::output::open_until_done;
 use crate::target::check_distinct;
 
 /// Experiment file with two nodes and a link, which the options override.
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &PathOptions) -> anyhow::Result<ExitCode> {
     gain_privilege()?;
     let directory =
         tempfile::Builder::new().prefix("longhaul-path-").tempdir().context("cannot create a directory for logs")?;
-    let mut json = options.json.as_deref().map(open).transpose()?;
+    let mut json = options.json.as_deref().map(open_until_done).transpose()?;
     let mut failure = None;
     let mut observe = |record: &LabRecord| {
         if let Some(file) = &mut json

@@ -93,7 +93,7 @@ pub(crate) fn run(seed: Option<u64>, outputs: &[PathBuf], inputs: &[PathBuf]) ->
     Shutdown::install().context("cannot handle signals")?;
     let shown = Shown::new();
     let status =
-        guest::run(&machine, &task, (io::stdout(), io::stderr()), &mut |p| shown.update(p), &Shutdown::requests);
+        guest::run(&machine, &task, (standard_output(), io::stderr()), &mut |p| shown.update(p), &Shutdown::requests);
     shown.clear();
     Ok(exit_code(status?))
 }

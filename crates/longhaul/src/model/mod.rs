@@ -14,7 +14,7 @@ use estimate::model::{
 use results::model::{MODEL_SCHEMA, ModelBound, ModelRecord, ModelResult, ModelStart};
 use units::Rate;
 
-use crate::output::{json_line, open, output_name};
+use crate::output::{json_line, open_until_done, output_name};
 use crate::standard_output::standard_output;
 use cli::ModelOptions;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &ModelOptions) -> anyhow::Result<ExitCode> {
         report::model::write_models(&start, &results, &mut standard_output())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let mut out = open(path)?;
+    let mut out = open_until_done(path)?;
     let records = std::iter::once(ModelRecord::Start(start)).chain(results.into_iter().map(ModelRecord::Model));
     for record in records {
         json_line(&mut out, &record).with_context(|| format!("cannot write {}", output_name(path)))?;
