@@ -75,7 +75,8 @@ pub use option::{
 pub use poller::Poller;
 pub use private_directory::{check_private_directory, make_private_directory};
 pub use private_file::{
-    append_private, create_private, is_open_to_others, listen_private, read_private, replace_private,
+    append_private, create_private, duplicate_standard_stream, is_open_to_others, listen_private, read_private,
+    replace_private,
 };
 pub use privilege::{Privilege, gain, may_change_networks, tun_available};
 pub use process::{CpuSnapshot, disable_core_dump, leave_session, release_memory, resident_bytes, start_ticks};

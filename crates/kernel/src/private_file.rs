@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 
 /// Opens a file for appending; a missing file is created with mode 0600. An existing file keeps its mode.
 ///
-/// A device, a FIFO or a terminal is opened, also through a link (`/dev/stdout` is one). A FIFO needs a reader.
+/// A device, a FIFO or a terminal is opened, also through a link. A FIFO needs a reader.
 ///
 /// # Errors
 /// No process reads the FIFO (`ENXIO`, as text);
@@ -46,6 +46,23 @@ pub fn append_private(path: &Path) -> io::Result<File> {
             done => return done,
         }
     }
+}
+
+/// Duplicates standard output or standard error if `path` is one of their names in `/dev` or `/proc/self/fd`; `None`
+/// for any other path.
+///
+/// The duplicate shares the offset and the flags that the starting process selected with `>` or `>>`. Opening the name
+/// instead would start at offset 0 of a redirected file, and fails for a socket (`StandardOutput=journal` of systemd).
+///
+/// # Errors
+/// The stream is closed, or too many files are open.
+pub fn duplicate_standard_stream(path: &Path) -> Option<io::Result<File>> {
+    let duplicate = match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => io::stdout().as_fd().try_clone_to_owned(),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => io::stderr().as_fd().try_clone_to_owned(),
+        _ => return None,
+    };
+    Some(duplicate.map(File::from))
 }
 
 /// Reads the text of a small regular file.

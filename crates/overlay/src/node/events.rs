@@ -33,9 +33,12 @@ impl<W: Write> EventFile<W> {
 
 /// Checks that a path is free or an event log, so that events are never added to another file.
 pub(super) fn check(path: &Path) -> Result<(), String> {
+    // The user who starts the member selects the target of its standard streams, which may be a file with other lines.
+    if let Some(stream) = kernel::duplicate_standard_stream(path) {
+        return stream.map(drop).map_err(|e| format!("{}: {e}; set `event_log` to a file", path.display()));
+    }
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
-    // Any user with write permission in the directory can create a link to another file. A link to a device, as
-    // `/dev/stdout`, is allowed.
+    // Any user with write permission in the directory can create a link to another file. A link to a device is allowed.
     if is_link && std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         return Err(format!("{} is a link to a file; set `event_log` to the name of the file itself", path.display()));
     }
@@ -60,7 +63,7 @@ fn is_event_log(path: &Path) -> bool {
 
 /// Opens the event log for appending; on an error logs a warning and returns `None`.
 pub(super) fn open(path: &Path) -> Option<EventFile<File>> {
-    let file = kernel::append_private(path);
+    let file = kernel::duplicate_standard_stream(path).unwrap_or_else(|| kernel::append_private(path));
     let warn = |e: &std::io::Error| {
         let path = path.display();
         match kernel::has_no_reader(e) {
