@@ -18,8 +18,8 @@ const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Buckets of an octave: half of the number for three digits (HdrHistogram: 2048 sub-buckets).
 const OCTAVE: u64 = 1024;
 
-/// Maximum number of occupied buckets in a list: 32 kB, a third of the smallest array of all buckets.
-const LIST_BUCKETS_MAX: usize = 8192;
+/// Maximum number of occupied buckets in a list: 4 kB, the size of the arrays of two octaves.
+const LIST_BUCKETS_MAX: usize = 1024;
 
 /// Error of decoding a histogram.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,9 +35,9 @@ pub enum HistogramError {
 
 /// A mergeable histogram of delays, whose quantiles have the error [`RELATIVE_ERROR`] for any number of samples.
 ///
-/// Its memory grows with the number of different delays: 4 bytes for each of the first ones, up to some hundred
-/// kilobytes for the whole range. A test has about ten histograms for each stream, of which most contain a few hundred
-/// delays.
+/// Its memory grows with the number of different delays: 4 bytes for each of the first 1024, then 2 kB for each octave
+/// of delays, or 8 kB once a bucket of the octave counts more than 65,535. A test has about ten histograms for each
+/// stream, of which most contain a few hundred delays.
 #[derive(Debug, Clone)]
 pub struct DelayHistogram(Buckets);
 
@@ -45,8 +45,47 @@ pub struct DelayHistogram(Buckets);
 enum Buckets {
     /// Occupied buckets in order: index and count.
     Few(Vec<(u16, u16)>),
-    /// All buckets.
-    Many(Box<Histogram<u64>>),
+    /// All buckets of each octave, by the number of the octave; the last one is occupied.
+    Many(Vec<Octave>),
+}
+
+/// Counts of the buckets of one octave.
+#[derive(Debug, Clone)]
+enum Octave {
+    Empty,
+    /// Counts that all fit into 16 bits.
+    Narrow(Box<[u16; OCTAVE as usize]>),
+    Wide(Box<[u64; OCTAVE as usize]>),
+}
+
+impl Octave {
+    fn add(&mut self, bucket: usize, count: u64) {
+        if matches!(self, Self::Empty) {
+            *self = Self::Narrow(Box::new([0; OCTAVE as usize]));
+        }
+        if let Self::Narrow(counts) = self
+            && let Some(old) = counts.get_mut(bucket)
+        {
+            if let Ok(new) = u16::try_from(u64::from(*old).saturating_add(count)) {
+                *old = new;
+                return;
+            }
+            *self = Self::Wide(Box::new(counts.map(u64::from)));
+        }
+        if let Self::Wide(counts) = self
+            && let Some(old) = counts.get_mut(bucket)
+        {
+            *old = old.saturating_add(count);
+        }
+    }
+
+    fn count(&self, bucket: usize) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Narrow(counts) => counts.get(bucket).map_or(0, |n| u64::from(*n)),
+            Self::Wide(counts) => counts.get(bucket).copied().unwrap_or(0),
+        }
+    }
 }
 
 /// Bucket of a delay: exact below 2048 ns, then 1024 buckets an octave.
@@ -98,61 +137,56 @@ impl DelayHistogram {
             if count == 0 || add(list, index_of(ns), count) {
                 return;
             }
-            self.0 = Buckets::Many(Box::new(self.whole()));
+            let mut octaves = Vec::new();
+            list.iter().for_each(|(index, count)| add_to_octave(&mut octaves, *index, u64::from(*count)));
+            self.0 = Buckets::Many(octaves);
         }
-        if let Buckets::Many(h) = &mut self.0 {
-            // Auto-resize supports any u64 up to DELAY_NS_MAX; an error would require a 32-bit host without memory.
-            let _ = h.record_n(ns, count);
+        if let Buckets::Many(octaves) = &mut self.0 {
+            add_to_octave(octaves, index_of(ns), count);
         }
     }
 
-    /// All buckets, for queries that the list does not support.
+    /// Occupied buckets in order: index and count.
+    fn occupied(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let (list, octaves) = match &self.0 {
+            Buckets::Few(list) => (list.as_slice(), &[][..]),
+            Buckets::Many(octaves) => (&[][..], octaves.as_slice()),
+        };
+        let of_octaves =
+            octaves.iter().enumerate().filter(|(_, o)| !matches!(o, Octave::Empty)).flat_map(|(n, octave)| {
+                let first = n * OCTAVE as usize;
+                (0..OCTAVE as usize).map(move |bucket| ((first + bucket) as u16, octave.count(bucket)))
+            });
+        let of_list = list.iter().map(|(index, count)| (*index, u64::from(*count)));
+        of_list.chain(of_octaves.filter(|(_, count)| *count > 0))
+    }
+
+    /// The histogram in the form that supports all queries.
     fn whole(&self) -> Histogram<u64> {
-        match &self.0 {
-            Buckets::Many(h) => (**h).clone(),
-            Buckets::Few(list) => {
-                let mut h = all_buckets();
-                for (index, count) in list {
-                    let _ = h.record_n(lowest(*index), u64::from(*count));
-                }
-                h
-            }
+        let mut h = all_buckets();
+        for (index, count) in self.occupied() {
+            // Auto-resize supports any u64 up to DELAY_NS_MAX; an error would require a 32-bit host without memory.
+            let _ = h.record_n(lowest(index), count);
         }
+        h
     }
 
     /// Adds all samples of `other`.
     pub fn merge(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (_, Buckets::Few(list)) => {
-                for (index, count) in list {
-                    self.record_many(lowest(*index), u64::from(*count));
-                }
-            }
-            (Buckets::Many(ours), Buckets::Many(theirs)) => {
-                let _ = ours.add(&**theirs);
-            }
-            (Buckets::Few(_), Buckets::Many(theirs)) => {
-                let mut sum = self.whole();
-                let _ = sum.add(&**theirs);
-                self.0 = Buckets::Many(Box::new(sum));
-            }
-        }
+        other.occupied().for_each(|(index, count)| self.record_many(lowest(index), count));
     }
 
-    /// Removes all samples and keeps the memory.
+    /// Removes all samples and keeps the memory of a list.
     pub fn clear(&mut self) {
         match &mut self.0 {
             Buckets::Few(list) => list.clear(),
-            Buckets::Many(h) => h.reset(),
+            Buckets::Many(_) => *self = Self::new(),
         }
     }
 
     /// Number of samples.
     pub fn count(&self) -> u64 {
-        match &self.0 {
-            Buckets::Few(list) => list.iter().map(|(_, count)| u64::from(*count)).sum(),
-            Buckets::Many(h) => h.len(),
-        }
+        self.occupied().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// The `q`-quantile (0 to 1) in nanoseconds; `None` without samples (RFC 2681 §4: undefined for an empty sample).
@@ -202,10 +236,11 @@ impl DelayHistogram {
     /// The text is not base64, or not an HDR V2 histogram.
     pub fn decode(text: &str) -> Result<Self, HistogramError> {
         let bytes = STANDARD.decode(text).map_err(|_| HistogramError::Base64)?;
-        let mut h: Histogram<u64> =
+        let h: Histogram<u64> =
             Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| HistogramError::Encoding)?;
-        h.auto(true);
-        Ok(Self(Buckets::Many(Box::new(h))))
+        let mut decoded = Self::new();
+        h.iter_recorded().for_each(|v| decoded.record_many(v.value_iterated_to(), v.count_at_value()));
+        Ok(decoded)
     }
 }
 
@@ -221,6 +256,16 @@ fn add(list: &mut Vec<(u16, u16)>, index: u16, count: u64) -> bool {
             let count = u16::try_from(count).ok().filter(|_| list.len() < LIST_BUCKETS_MAX);
             count.map(|count| list.insert(at, (index, count))).is_some()
         }
+    }
+}
+
+fn add_to_octave(octaves: &mut Vec<Octave>, index: u16, count: u64) {
+    let (octave, bucket) = (usize::from(index) / OCTAVE as usize, usize::from(index) % OCTAVE as usize);
+    if octaves.len() <= octave {
+        octaves.resize_with(octave + 1, || Octave::Empty);
+    }
+    if let Some(octave) = octaves.get_mut(octave) {
+        octave.add(bucket, count);
     }
 }
 
@@ -281,8 +326,8 @@ mod tests {
                 u64::MAX,
             ])
         };
-        // Numbers of delays below and above the capacity of the list, and a count above that of a list entry.
-        for (n, many) in [(300, 1), (3_000, 70_000), (100_000, 1)] {
+        // Numbers of delays below and above the capacity of the list, and counts above that of a list entry.
+        for (n, many) in [(300, 1), (300, 70_000), (3_000, 70_000), (100_000, 1), (100_000, u64::from(u32::MAX))] {
             let (mut ours, mut exact) = (DelayHistogram::new(), all_buckets());
             for ns in delays(n) {
                 ours.record_nanos(ns);
@@ -290,7 +335,7 @@ mod tests {
             }
             ours.record_many(5_000, many);
             exact.record_n(5_000, many).unwrap();
-            assert_eq!(matches!(ours.0, Buckets::Few(_)), n == 300);
+            assert_eq!(matches!(ours.0, Buckets::Few(_)), n == 300 && many == 1);
             assert_eq!((ours.count(), ours.encode()), (exact.len(), encode(&exact)));
             let summary = ours.summary().unwrap();
             assert_eq!((summary.min_ns, summary.max_ns), (exact.min(), exact.max()));
@@ -311,5 +356,10 @@ mod tests {
         (0..1000).for_each(|i| h.record_nanos(20_000_000 + i * 10_000));
         let Buckets::Few(list) = &h.0 else { panic!("all buckets for a thousand delays") };
         assert!(list.capacity() * 4 <= 4096, "{}", list.capacity());
+        // A million delays between 20 and 60 ms: two octaves, the arrays of which have 2 kB each.
+        (0..1_000_000).for_each(|i| h.record_nanos(20_000_000 + i * 40));
+        let Buckets::Many(octaves) = &h.0 else { panic!("a list of a million delays") };
+        let narrow = octaves.iter().filter(|o| matches!(o, Octave::Narrow(_))).count();
+        assert!(narrow <= 3 && !octaves.iter().any(|o| matches!(o, Octave::Wide(_))), "{narrow}");
     }
 }

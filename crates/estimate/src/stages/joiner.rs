@@ -9,6 +9,11 @@ use super::pending::{Pending, Stage};
 /// Maximum number of waiting blocks. Sampling takes some hundred blocks a second, so this covers many round trips.
 const PENDING_MAX: usize = 4096;
 
+/// Maximum number of waiting blocks before those with an echo are given up. Their missing stamps are some that a host
+/// does not make: the last one, the peer's report, is about as fast as the echo and at most 100 ms later, and 512
+/// blocks take more than two seconds.
+const ECHOED_MAX: usize = 512;
+
 /// Maximum time by which a stamp can precede its predecessor. Kernel stamps are converted between clocks, whose
 /// readings are some microseconds apart, tens on a busy host. A larger difference is a stamp of another packet.
 const BACKWARDS_NS_MAX: u64 = 100_000;
@@ -39,13 +44,13 @@ pub struct RemoteTimes {
 ///
 /// Stamps of one block arrive in any order after [`handle_written`](Self::handle_written); a stage is recorded as soon
 /// as both its ends are known. All times are on the sender's clock, except the residence at the receiver, which is a
-/// difference on the receiver's. Memory is bounded: of 4096 waiting blocks the oldest is dropped.
+/// difference on the receiver's. Memory is bounded: of 4096 waiting blocks the oldest is dropped, and of
+/// 512 if its echo has arrived.
 #[derive(Debug, Clone)]
 pub struct Stages {
     start: Instant,
     pending: VecDeque<Pending>,
     interval: StageHistograms,
-    whole: StageHistograms,
     dropped: u64,
     unmatched: u64,
 }
@@ -53,14 +58,7 @@ pub struct Stages {
 impl Stages {
     /// Creates a joiner for a stream whose load starts at `start`; blocks written before are not sampled.
     pub fn new(start: Instant) -> Self {
-        Self {
-            start,
-            pending: VecDeque::new(),
-            interval: StageHistograms::default(),
-            whole: StageHistograms::default(),
-            dropped: 0,
-            unmatched: 0,
-        }
+        Self { start, pending: VecDeque::new(), interval: StageHistograms::default(), dropped: 0, unmatched: 0 }
     }
 
     /// Records that the header of `block` was written at `at`, up to (not including) byte `header_end_offset` of the
@@ -74,11 +72,11 @@ impl Stages {
             self.unmatched += 1;
             return;
         };
-        if self.pending.len() >= PENDING_MAX
+        let is_echoed = self.pending.front().is_some_and(|p| p.echoed_at().is_some());
+        if self.pending.len() >= if is_echoed { ECHOED_MAX } else { PENDING_MAX }
             && let Some(oldest) = self.pending.pop_front()
         {
-            // A block whose echo arrived only lacks stamps that this host or peer does not make.
-            self.dropped += u64::from(oldest.echoed_at.is_none());
+            self.dropped += u64::from(oldest.echoed_at().is_none());
         }
         self.pending.push_back(Pending::new(block, last_byte, at));
     }
@@ -110,10 +108,11 @@ impl Stages {
             self.unmatched += 1;
             return;
         };
-        if let Some(pending) = self.pending.get_mut(index).filter(|p| p.echoed_at.is_none()) {
+        if let Some(pending) = self.pending.get_mut(index)
+            && pending.echo(at)
+        {
             let backwards = u64::from(at < pending.written);
-            pending.echoed_at = Some(at);
-            self.count(|h| h.backwards += backwards);
+            self.interval.backwards += backwards;
             self.record_return(index);
         }
         self.retire(index);
@@ -147,19 +146,20 @@ impl Stages {
         core::mem::take(&mut self.interval)
     }
 
-    /// The stages of the whole stream.
-    pub fn finish(self) -> Decomposition {
-        self.into_whole().decomposition()
+    /// The stages since the last interval as a record.
+    pub fn finish(mut self) -> Decomposition {
+        self.take_rest().decomposition()
     }
 
-    /// The stages of the whole stream as mergeable histograms, for a record over several streams.
-    pub fn into_whole(mut self) -> StageHistograms {
-        if self.dropped > 0 {
-            self.whole
-                .remarks
-                .push(format!("{} sampled blocks were given up before their echo came back", self.dropped));
+    /// The stages since the last interval, with a remark on the blocks that were given up. The intervals and this rest
+    /// together are the stages of the whole stream.
+    pub fn take_rest(&mut self) -> StageHistograms {
+        let mut rest = self.take_interval();
+        let dropped = core::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            rest.remarks.push(format!("{dropped} sampled blocks were given up before their echo came back"));
         }
-        self.whole
+        rest
     }
 
     /// Blocks dropped before their echo arrived, because too many waited.
@@ -170,11 +170,6 @@ impl Stages {
     /// Stamps, echoes and residence times without a waiting block: late, repeated, or invented.
     pub fn unmatched(&self) -> u64 {
         self.unmatched
-    }
-
-    /// Stamps that precede their predecessor by more than the clock error.
-    pub fn backwards(&self) -> u64 {
-        self.whole.backwards
     }
 
     /// The waiting block whose header ends with this byte. The newest block gives the high bits: no stamp is newer.
@@ -192,11 +187,11 @@ impl Stages {
 
     fn record_between(&mut self, index: usize, stage: Stage, start: Instant, end: Instant) {
         if start.saturating_since(end) > Duration::from_nanos(BACKWARDS_NS_MAX) {
-            self.count(|h| h.backwards += 1);
+            self.interval.backwards += 1;
             return;
         }
         if end < start {
-            self.count(|h| h.negative += 1);
+            self.interval.negative += 1;
         }
         self.record(index, end.saturating_since(start), |h| match stage {
             Stage::SocketBuffer => &mut h.socket_buffer,
@@ -205,18 +200,11 @@ impl Stages {
         });
     }
 
-    fn count(&mut self, what: impl Fn(&mut StageHistograms)) {
-        what(&mut self.interval);
-        what(&mut self.whole);
-    }
-
     fn record(&mut self, index: usize, delay: Duration, of: impl Fn(&mut StageHistograms) -> &mut DelayHistogram) {
         let Some(pending) = self.pending.get_mut(index) else { return };
         let is_first = !core::mem::replace(&mut pending.counted, true);
-        for histograms in [&mut self.interval, &mut self.whole] {
-            histograms.samples += u64::from(is_first);
-            of(histograms).record(delay);
-        }
+        self.interval.samples += u64::from(is_first);
+        of(&mut self.interval).record(delay);
     }
 
     /// Records the one-way delay of the block, from the local driver to the remote kernel.
@@ -224,15 +212,13 @@ impl Stages {
         let Some((sent, times)) = self.pending.get(index).and_then(|p| Some((p.sent()?, p.times?))) else { return };
         let delay = times.arrived.nanos_since(sent);
         self.interval.one_way.record(delay, times.bound);
-        self.whole.one_way.record(delay, times.bound);
     }
 
     /// Records the one-way delay of the echo, from the remote read to the local read.
     fn record_return(&mut self, index: usize) {
-        let Some((at, times)) = self.pending.get(index).and_then(|p| Some((p.echoed_at?, p.times?))) else { return };
+        let Some((at, times)) = self.pending.get(index).and_then(|p| Some((p.echoed_at()?, p.times?))) else { return };
         let delay = at.nanos_since(times.read);
         self.interval.one_way_return.record(delay, times.bound);
-        self.whole.one_way_return.record(delay, times.bound);
     }
 
     fn retire(&mut self, index: usize) {

@@ -2,6 +2,28 @@ use units::Instant;
 
 use super::{RemoteTimes, StampKind};
 
+/// A time that may be unknown, in half the bytes of an `Option`: hundreds of blocks of a stream may wait.
+#[derive(Debug, Clone, Copy)]
+struct Known(u64);
+
+impl Known {
+    /// 584 years after the start of the clock, which no time reaches.
+    const NEVER: Self = Self(u64::MAX);
+
+    fn get(self) -> Option<Instant> {
+        (self.0 != Self::NEVER.0).then_some(Instant::from_nanos(self.0))
+    }
+
+    /// Sets a time that is not known yet; returns whether it was unknown.
+    fn set(&mut self, at: Instant) -> bool {
+        let is_first = self.get().is_none();
+        if is_first {
+            self.0 = at.as_nanos().min(Self::NEVER.0 - 1);
+        }
+        is_first
+    }
+}
+
 /// A sampled block with incomplete timestamps.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
@@ -9,10 +31,10 @@ pub(super) struct Pending {
     /// Stream offset of the header's last byte.
     pub(super) last_byte: u64,
     pub(super) written: Instant,
-    scheduled: Option<Instant>,
-    sent: Option<Instant>,
-    acknowledged: Option<Instant>,
-    pub(super) echoed_at: Option<Instant>,
+    scheduled: Known,
+    sent: Known,
+    acknowledged: Known,
+    echoed_at: Known,
     pub(super) times: Option<RemoteTimes>,
     pub(super) remote: bool,
     /// Whether a stage of it was recorded.
@@ -33,10 +55,10 @@ impl Pending {
             block,
             last_byte,
             written,
-            scheduled: None,
-            sent: None,
-            acknowledged: None,
-            echoed_at: None,
+            scheduled: Known::NEVER,
+            sent: Known::NEVER,
+            acknowledged: Known::NEVER,
+            echoed_at: Known::NEVER,
             times: None,
             remote: false,
             counted: false,
@@ -45,7 +67,17 @@ impl Pending {
 
     /// Time at which it was handed to the driver.
     pub(super) fn sent(&self) -> Option<Instant> {
-        self.sent
+        self.sent.get()
+    }
+
+    /// Time at which its echo arrived.
+    pub(super) fn echoed_at(&self) -> Option<Instant> {
+        self.echoed_at.get()
+    }
+
+    /// Records the arrival of its echo; `false` if one arrived before.
+    pub(super) fn echo(&mut self, at: Instant) -> bool {
+        self.echoed_at.set(at)
     }
 
     /// Records a stamp; `false` if one of this kind exists already.
@@ -58,16 +90,15 @@ impl Pending {
             StampKind::Sent => &mut self.sent,
             StampKind::Acknowledged => &mut self.acknowledged,
         };
-        let is_first = slot.is_none();
-        slot.get_or_insert(at);
-        is_first
+        slot.set(at)
     }
 
     /// The stages that a stamp of this kind completes, with start and end.
     pub(super) fn completed_by(&self, kind: StampKind) -> impl Iterator<Item = (Stage, Instant, Instant)> {
-        let socket_buffer = (Stage::SocketBuffer, Some(self.written), self.scheduled);
-        let qdisc = (Stage::Qdisc, self.scheduled, self.sent);
-        let network = (Stage::Network, self.sent, self.acknowledged);
+        let (scheduled, sent) = (self.scheduled.get(), self.sent.get());
+        let socket_buffer = (Stage::SocketBuffer, Some(self.written), scheduled);
+        let qdisc = (Stage::Qdisc, scheduled, sent);
+        let network = (Stage::Network, sent, self.acknowledged.get());
         let stages = match kind {
             StampKind::Scheduled => [Some(socket_buffer), Some(qdisc)],
             StampKind::Sent => [Some(qdisc), Some(network)],
@@ -78,10 +109,7 @@ impl Pending {
 
     /// Whether no further stamp can arrive.
     pub(super) fn is_complete(&self) -> bool {
-        self.scheduled.is_some()
-            && self.sent.is_some()
-            && self.acknowledged.is_some()
-            && self.remote
-            && self.echoed_at.is_some()
+        let times = [self.scheduled, self.sent, self.acknowledged, self.echoed_at];
+        self.remote && times.iter().all(|time| time.get().is_some())
     }
 }

@@ -83,7 +83,7 @@ fn a_stage_that_a_host_does_not_stamp_is_named() {
 }
 
 #[test]
-fn an_interval_is_cleared_and_the_whole_is_not() {
+fn the_intervals_and_the_rest_are_the_whole_stream() {
     let mut s = stages();
     for i in 0..10_u64 {
         s.handle_written(i as u32, 100 * (i + 1), at(i));
@@ -92,9 +92,8 @@ fn an_interval_is_cleared_and_the_whole_is_not() {
             assert_eq!(s.interval().samples, 6);
         }
     }
-    assert_eq!(s.interval().samples, 4);
-    assert_eq!(s.interval().samples, 0);
-    assert_eq!(s.finish().socket_buffer.unwrap().count, 10);
+    assert_eq!(s.take_rest().decomposition().socket_buffer.unwrap().count, 4);
+    assert_eq!(s.take_rest().decomposition().samples, 0);
 }
 
 #[test]
@@ -103,14 +102,12 @@ fn stamps_that_go_backwards_are_counted_with_their_effect() {
     s.handle_written(0, 100, at(5_000));
     s.handle_stamp(StampKind::Scheduled, 99, at(4_997));
     s.handle_stamp(StampKind::Sent, 99, at(4_500));
-    assert_eq!(s.backwards(), 1);
-    let d = s.interval();
+    let d = s.finish();
     assert_eq!(d.socket_buffer.unwrap().max_ns, 0, "3 us are within the clock error");
     assert!(d.qdisc.is_none(), "half a millisecond is not");
     for remark in ["1 timestamps went backwards", "1 delays were below zero"] {
         assert!(d.missing.iter().any(|m| m.starts_with(remark)), "{:?}", d.missing);
     }
-    assert_eq!(s.finish().missing, d.missing);
 }
 
 /// A kernel that fills up the packet buffer in front sends the header with that buffer. It stamps the header when the
@@ -125,7 +122,7 @@ fn a_stamp_of_a_later_packet_gives_no_one_way_delay() {
         let times = RemoteTimes { arrived: at(arrived), read: at(arrived), bound: Duration::from_micros(50) };
         s.handle_remote(block, Duration::ZERO, Some(times));
     }
-    let whole = s.into_whole();
+    let whole = s.take_rest();
     let one_way = whole.one_way().unwrap();
     assert_eq!((one_way.count, one_way.discarded), (2, 1));
     assert!(one_way.min_ns >= 10_000, "{one_way:?}");
@@ -146,6 +143,18 @@ fn waiting_blocks_are_bounded() {
     s.handle_stamp(StampKind::Sent, 99, at(9));
     s.handle_echo(3, at(9));
     assert_eq!(s.unmatched(), 2);
+}
+
+#[test]
+fn blocks_without_a_stamp_that_no_host_makes_do_not_accumulate() {
+    let mut s = stages();
+    for i in 0..10_000 {
+        s.handle_written(i, u64::from(i + 1) * 100, at(u64::from(i)));
+        s.handle_stamp(StampKind::Scheduled, key(u64::from(i + 1) * 100), at(u64::from(i)));
+        s.handle_echo(i, at(u64::from(i) + 1));
+    }
+    assert_eq!((s.pending.len(), s.dropped()), (ECHOED_MAX, 0));
+    assert_eq!(s.finish().socket_buffer.unwrap().count, 10_000);
 }
 
 #[test]

@@ -147,6 +147,7 @@ pub(crate) struct StreamDone {
     pub(crate) retransmits: u64,
     pub(crate) tcp: Option<TcpState>,
     pub(crate) rtt: DelayHistogram,
+    /// Smoothed round trips since the last interval.
     pub(crate) srtt: DelayHistogram,
     pub(crate) timeline: Option<Timeline>,
     pub(crate) loss_episodes: Vec<LossEpisode>,
@@ -206,6 +207,10 @@ pub(crate) struct Gatherer {
     min_rtt_ns: Option<u64>,
     /// Time in seconds for which each factor was the limit.
     pub(crate) limits: BTreeMap<results::Limit, f64>,
+    /// Stages and smoothed round trips of all complete intervals of the senders. One sum for the direction replaces one
+    /// for each stream.
+    pub(crate) stages: StageHistograms,
+    pub(crate) srtt: DelayHistogram,
 }
 
 impl Gatherer {
@@ -222,6 +227,8 @@ impl Gatherer {
             peer: None,
             min_rtt_ns: None,
             limits: BTreeMap::new(),
+            stages: StageHistograms::default(),
+            srtt: DelayHistogram::new(),
         }
     }
 
@@ -230,6 +237,8 @@ impl Gatherer {
     }
 
     pub(crate) fn handle_sent(&mut self, cut: Box<SenderCut>) -> Vec<IntervalRecord> {
+        self.stages.merge(&cut.stages);
+        self.srtt.merge(&cut.srtt);
         self.next_interval.entry(cut.stream).and_modify(|r| *r = cut.index + 1);
         self.pending.entry(cut.index).or_default().push(Cut::Sent(cut));
         self.complete()

@@ -80,7 +80,7 @@ impl Receiver {
             buffer: vec![0; (READ_BYTES_MAX / plan.streams.max(1) as usize).max(READ_BYTES_MIN)],
             cut: ReceiverCut::new(stream.stream, start),
             timeline: Timeline::new(start, TIMELINE_BIN, TIMELINE_BINS_MAX),
-            echoes: Vec::with_capacity(ECHO_BACKLOG_MAX / 16),
+            echoes: Vec::new(),
             clocks: Clocks::new(),
             next_sample: 0,
             next_sample_index: 0,

@@ -8,6 +8,11 @@ use units::Instant;
 /// also ends a packet buffer, and so at most one segment, early.
 const SAMPLES_PER_SECOND: u64 = 200;
 
+/// Maximum number of sampled blocks per second of one end, over all its streams: that of 16 streams. Records hold the
+/// stages of all streams together, for which thousands of samples a second suffice; each takes memory until its last
+/// stamp.
+const SAMPLES_PER_SECOND_MAX: u64 = 3200;
+
 /// Mean gap between samples in blocks while the rate is unknown: during the first round trip.
 const FIRST_GAP: u64 = 8;
 
@@ -24,14 +29,16 @@ pub(crate) struct SampleTap {
     next: u32,
     current: Option<u32>,
     mean_gap: u64,
+    per_second: u64,
     since: Option<(u64, Instant)>,
     state: u64,
 }
 
 impl SampleTap {
-    /// Creates a tap that samples block 0 first.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { next: 0, current: None, mean_gap: FIRST_GAP, since: None, state: seed | 1 }
+    /// Creates the tap of one of `streams` streams, which samples block 0 first.
+    pub(crate) fn new(seed: u64, streams: u32) -> Self {
+        let per_second = (SAMPLES_PER_SECOND_MAX / u64::from(streams.max(1))).clamp(1, SAMPLES_PER_SECOND);
+        Self { next: 0, current: None, mean_gap: FIRST_GAP, per_second, since: None, state: seed | 1 }
     }
 
     /// Whether this block is sampled.
@@ -64,7 +71,7 @@ impl SampleTap {
         let elapsed = now.saturating_since(at);
         if elapsed >= RATE_WINDOW_MIN && echoed > before {
             let per_second = u128::from(echoed - before) * 1_000_000_000 / elapsed.as_nanos();
-            self.mean_gap = u64::try_from(per_second).unwrap_or(u64::MAX) / SAMPLES_PER_SECOND;
+            self.mean_gap = u64::try_from(per_second).unwrap_or(u64::MAX) / self.per_second;
             self.mean_gap = self.mean_gap.clamp(1, 1 << 20);
             self.since = Some((echoed, now));
         }
@@ -83,8 +90,8 @@ impl SampleTap {
 mod tests {
     use super::*;
 
-    fn samples_in_a_second(blocks_per_second: u64) -> usize {
-        let mut tap = SampleTap::new(7);
+    fn samples_in_a_second(blocks_per_second: u64, streams: u32) -> usize {
+        let mut tap = SampleTap::new(7, streams);
         let mut taken = 0;
         for b in 0..2 * blocks_per_second {
             let now = Instant::from_nanos(b * 1_000_000_000 / blocks_per_second);
@@ -98,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_refused_block_stays_the_sample() {
-        let mut tap = SampleTap::new(3);
+        let mut tap = SampleTap::new(3, 1);
         tap.handle_offered(0, 0, Instant::ZERO);
         let next = tap.next();
         tap.handle_offered(0, 0, Instant::from_nanos(5));
@@ -107,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_burst_into_an_empty_socket_does_not_starve_a_slow_stream() {
-        let mut tap = SampleTap::new(9);
+        let mut tap = SampleTap::new(9, 1);
         // A hundred blocks in 1 ms fill the socket; then one block leaves every 10 ms as its echo arrives.
         let (mut taken, mut blocks) = (0, 0_u32);
         for (echoed, now_us) in (0..100).map(|i| (0, i * 10)).chain((0..100).map(|i| (i, 1_000 + i * 10_000))) {
@@ -123,10 +130,13 @@ mod tests {
 
     #[test]
     fn slow_streams_sample_every_block_and_fast_ones_about_two_hundred_a_second() {
-        assert_eq!(samples_in_a_second(50), 50);
-        assert_eq!(samples_in_a_second(250), 250);
-        let fast = samples_in_a_second(100_000);
+        assert_eq!(samples_in_a_second(50, 1), 50);
+        assert_eq!(samples_in_a_second(250, 16), 250);
+        let fast = samples_in_a_second(100_000, 16);
         // Gaps are uniform on 1..2*mean: a hundred of them have a relative error of about 6 %; five sigma allow 30 %.
         assert!((140..=260).contains(&fast), "{fast}");
+        // 128 streams share 3200 a second: 25 each, of which 30 gaps have a relative error of about 11 %.
+        let shared = samples_in_a_second(100_000, 128);
+        assert!((11..=39).contains(&shared), "{shared}");
     }
 }

@@ -41,7 +41,6 @@ pub(crate) struct Sender {
     baseline: TcpState,
     last_state: TcpState,
     rtt: DelayHistogram,
-    srtt: DelayHistogram,
     episodes: LossEpisodes,
     written: u64,
     blocks: u32,
@@ -84,7 +83,7 @@ impl Sender {
             filler,
             disk: plan.disk.as_ref().map(|d| DiskReader::new(d, plan.streams, stream.stream)),
             clocks: Clocks::new(),
-            tap: SampleTap::new(start.as_nanos() ^ u64::from(stream.stream)),
+            tap: SampleTap::new(start.as_nanos() ^ u64::from(stream.stream), plan.streams),
             stamped: support.transmit,
             sampled: VecDeque::new(),
             echoes: EchoReader::new(),
@@ -92,7 +91,6 @@ impl Sender {
             last_state: baseline.clone(),
             baseline,
             rtt: DelayHistogram::new(),
-            srtt: DelayHistogram::new(),
             episodes: LossEpisodes::new(stream.stream, start, 256),
             written: 0,
             blocks: 0,
@@ -317,7 +315,6 @@ impl Sender {
         let state = kernel::tcp_state(&self.stream.socket)?;
         self.episodes.handle_state(now, &state);
         if state.srtt_ns > 0 {
-            self.srtt.record_nanos(state.srtt_ns);
             self.cut.srtt.record_nanos(state.srtt_ns);
         }
         if state.bytes_acked > self.last_state.bytes_acked {
@@ -386,7 +383,7 @@ impl Sender {
             retransmits: self.last_state.retransmits.saturating_sub(self.baseline.retransmits),
             tcp: Some(self.last_state),
             rtt: self.rtt,
-            srtt: self.srtt,
+            srtt: self.cut.srtt,
             timeline: None,
             loss_episodes,
             loss_episode_count,

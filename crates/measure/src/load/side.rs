@@ -327,11 +327,10 @@ fn silent_tail(plan: &LoadPlan, done: &[StreamDone]) -> Option<String> {
 /// A TCP retransmission timeout after a burst of losses may take 1 s and is no failure of the path.
 const SILENT_TAIL_MIN: Duration = Duration::from_secs(1);
 
-/// Combined stages of one direction's streams.
-fn merged_stages(done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
-    let mut sum = StageHistograms::default();
-    for s in done.iter().filter_map(|d| stages.get(&d.stream)) {
-        sum.merge(&s.lock().unwrap_or_else(PoisonError::into_inner).clone().into_whole());
+/// The stages of a direction: those of its intervals and those since the last interval of each stream.
+fn with_rest(mut sum: StageHistograms, done: &[StreamDone], stages: &BTreeMap<u32, SharedStages>) -> StageHistograms {
+    for stages in done.iter().filter_map(|d| stages.get(&d.stream)) {
+        sum.merge(&stages.lock().unwrap_or_else(PoisonError::into_inner).take_rest());
     }
     sum
 }
@@ -354,8 +353,8 @@ fn sum_up(
     let bytes: u64 = done.iter().map(|d| d.bytes).sum();
     let drained: u64 = done.iter().map(|d| d.drained).sum();
     let cpu: Duration = done.iter().map(|d| d.cpu).sum();
-    let merged = merged_stages(&done, stages);
-    let (mut rtt, mut srtt) = (DelayHistogram::new(), DelayHistogram::new());
+    let merged = with_rest(group.gatherer.stages, &done, stages);
+    let (mut rtt, mut srtt) = (DelayHistogram::new(), group.gatherer.srtt);
     let mut timeline: Option<Timeline> = None;
     for d in &done {
         rtt.merge(&d.rtt);
