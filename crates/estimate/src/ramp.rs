@@ -22,10 +22,10 @@ const WINDOWS_MIN: usize = 4;
 ///
 /// The steady rate is the median of the smoothed rate in the second half. The time is the end of the first such window,
 /// so it is late by up to one window; `resolution_s` is the length of the window.
-pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>) -> Option<RampUp> {
-    let completed = timeline.completed();
-    let first = completed.iter().position(|b| *b > 0)?;
-    let bins = completed.get(first..)?;
+///
+/// The transfer lasts for `length` from its first byte; later bytes are drain.
+pub fn ramp_up(timeline: &Timeline, baseline_rtt: Option<Duration>, length: Duration) -> Option<RampUp> {
+    let bins = timeline.within(length)?;
     let window = window_bins(timeline.bin(), baseline_rtt, bins.len())?;
     let sums: Vec<u64> = bins.windows(window).map(sum).collect();
     let steady = median(sums.get(sums.len() / 2..)?.iter().map(|s| *s as f64))?;
@@ -89,7 +89,7 @@ mod tests {
     fn slow_start_takes_the_round_trips_that_doubling_takes() {
         // RTT 50 ms = 5 bins; the rate doubles each round trip from 1/16 of the steady rate: 1/16, 1/8, 1/4, 1/2, 1.
         let bins: Vec<u64> = (0..200).map(|i| 16_000 >> (4_usize.saturating_sub(i / 5))).collect();
-        let r = ramp_up(&timeline(&bins), Some(Duration::from_millis(50))).unwrap();
+        let r = ramp_up(&timeline(&bins), Some(Duration::from_millis(50)), Duration::MAX).unwrap();
         assert_eq!(r.steady_bps, 12_800_000, "16 kB in 10 ms");
         // Full speed starts at 200 ms; a 5-bin window with at most one half-rate bin averages 90 %: ends at 240 ms.
         assert_eq!((r.time_to_90_s * 1e3).round() as u64, 240);
@@ -103,7 +103,7 @@ mod tests {
         let mut bins = vec![1_000; 50];
         bins.extend(vec![10_000; 150]);
         bins[20] = 100_000;
-        let r = ramp_up(&timeline(&bins), None).unwrap();
+        let r = ramp_up(&timeline(&bins), None, Duration::MAX).unwrap();
         assert!((0.5..=0.53).contains(&r.time_to_90_s), "{r:?}");
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn bursts_within_a_round_trip_are_not_mistaken_for_a_rate() {
         // A window-limited transfer: all of each 100 ms round trip's bytes arrive in one bin of ten.
         let bins: Vec<u64> = (0..300).map(|i| if i % 10 == 0 { 50_000 } else { 0 }).collect();
-        let r = ramp_up(&timeline(&bins), Some(Duration::from_millis(100))).unwrap();
+        let r = ramp_up(&timeline(&bins), Some(Duration::from_millis(100)), Duration::MAX).unwrap();
         assert_eq!(r.steady_bps, 4_000_000, "50 kB per 100 ms");
         assert!((r.time_to_90_s - 0.1).abs() < 1e-9);
     }
@@ -120,17 +120,30 @@ mod tests {
     fn time_counts_from_the_first_byte() {
         let mut bins = vec![0; 30];
         bins.extend(vec![5_000; 100]);
-        let r = ramp_up(&timeline(&bins), None).unwrap();
+        let r = ramp_up(&timeline(&bins), None, Duration::MAX).unwrap();
         assert!((r.time_to_90_s - 0.03).abs() < 1e-9, "one window of three bins: {r:?}");
         assert_eq!(r.time_to_90_rtts, None);
     }
 
     #[test]
+    fn the_drain_does_not_lower_the_steady_rate() {
+        // A load of 1 s, then twice that time in which the streams end one after the other.
+        let mut bins = vec![10_000; 100];
+        bins.extend(vec![1_000; 200]);
+        let r = ramp_up(&timeline(&bins), None, Duration::from_secs(1)).unwrap();
+        assert_eq!(r.steady_bps, 8_000_000, "10 kB in 10 ms");
+    }
+
+    #[test]
     fn too_little_gives_no_answer() {
-        assert_eq!(ramp_up(&timeline(&[]), None), None);
-        assert_eq!(ramp_up(&timeline(&[0; 100]), None), None);
-        assert_eq!(ramp_up(&timeline(&[1_000; 11]), None), None);
+        assert_eq!(ramp_up(&timeline(&[]), None, Duration::MAX), None);
+        assert_eq!(ramp_up(&timeline(&[0; 100]), None, Duration::MAX), None);
+        assert_eq!(ramp_up(&timeline(&[1_000; 11]), None, Duration::MAX), None);
         let died: Vec<u64> = (0..100).map(|i| if i < 10 { 1_000 } else { 0 }).collect();
-        assert_eq!(ramp_up(&timeline(&died), None), None, "a second half without bytes has no steady rate");
+        assert_eq!(
+            ramp_up(&timeline(&died), None, Duration::MAX),
+            None,
+            "a second half without bytes has no steady rate"
+        );
     }
 }

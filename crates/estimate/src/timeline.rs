@@ -82,10 +82,8 @@ impl Timeline {
     pub fn highest_rate(&self, window: Duration, length: Duration) -> Option<Rate> {
         let bins = |d: Duration| usize::try_from(d.as_nanos() / u128::from(self.bin_ns)).unwrap_or(usize::MAX);
         let wide = bins(window.saturating_add(Duration::from_nanos(self.bin_ns - 1))).max(1);
-        let first = self.bytes.iter().position(|b| *b > 0)?;
-        let within = self.completed().get(first..)?;
-        let within = &within[..within.len().min(bins(length))];
-        let bytes_max = within.windows(wide).map(|w| w.iter().fold(0, |s, b| u64::saturating_add(s, *b))).max()?;
+        let bytes_max =
+            self.within(length)?.windows(wide).map(|w| w.iter().fold(0, |s, b| u64::saturating_add(s, *b))).max()?;
         let span_ns = self.bin_ns.saturating_mul(u64::try_from(wide).unwrap_or(u64::MAX));
         Some(Rate::of(Bytes::new(bytes_max), Duration::from_nanos(span_ns)))
     }
@@ -109,6 +107,14 @@ impl Timeline {
                 self.add_at(start_ns.saturating_add(here_ns), bytes - here);
             }
         }
+    }
+
+    /// The bytes of the completed bins within `length` after the first byte; `None` without bytes.
+    pub(crate) fn within(&self, length: Duration) -> Option<&[u64]> {
+        let first = self.bytes.iter().position(|b| *b > 0)?;
+        let bins = usize::try_from(length.as_nanos() / u128::from(self.bin_ns)).unwrap_or(usize::MAX);
+        let all = self.completed().get(first..)?;
+        all.get(..all.len().min(bins))
     }
 
     /// The bytes of the completed bins.

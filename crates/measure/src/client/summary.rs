@@ -131,7 +131,7 @@ impl DirectionReports<'_> {
             path_mtu,
             limits: self.limits(direction, path_mtu),
             rfc6349: self.rfc6349(direction, &receiver).filter(|_| tcp && self.receiver.is_some()),
-            ramp_up: self.ramp_up().filter(|_| tcp),
+            ramp_up: self.ramp_up(&receiver).filter(|_| tcp),
             loss_episodes,
             loss_episode_count: self.sender.map_or(0, |s| s.loss_episode_count),
             udp: udp::both_ends(self.sender, self.receiver),
@@ -182,9 +182,10 @@ impl DirectionReports<'_> {
         times.into_iter().filter(|_| total > 0.0).map(|(l, t)| (l, t / total)).collect()
     }
 
-    fn ramp_up(&self) -> Option<RampUp> {
+    fn ramp_up(&self, receiver: &EndTotals) -> Option<RampUp> {
         let timeline: Timeline = serde_json::from_value(self.receiver?.timeline.clone()).ok()?;
-        ramp_up(&timeline, self.got.before.rtt)
+        let length = Duration::from_secs_f64(receiver.duration_s.clamp(0.0, 1e9));
+        ramp_up(&timeline, self.got.before.rtt, length)
     }
 
     fn rfc6349(&self, direction: results::Direction, receiver: &EndTotals) -> Option<Rfc6349> {

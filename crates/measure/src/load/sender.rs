@@ -302,7 +302,7 @@ impl Sender {
             self.next_state = now + STATE_INTERVAL;
             self.clocks.refresh();
             self.read_stamps()?;
-            self.read_state(now)?;
+            self.sample_state(now)?;
         }
         if now >= self.plan.cut(self.cut.index) {
             self.read_state(now)?;
@@ -311,12 +311,19 @@ impl Sender {
         Ok(())
     }
 
+    /// Reads the socket's state and counts its smoothed round trip. Only calls every 10 ms make the mean of the round
+    /// trips one over time.
+    fn sample_state(&mut self, now: Instant) -> Result<(), KernelError> {
+        self.read_state(now)?;
+        if self.last_state.srtt_ns > 0 {
+            self.cut.srtt.record_nanos(self.last_state.srtt_ns);
+        }
+        Ok(())
+    }
+
     fn read_state(&mut self, now: Instant) -> Result<(), KernelError> {
         let state = kernel::tcp_state(&self.stream.socket)?;
         self.episodes.handle_state(now, &state);
-        if state.srtt_ns > 0 {
-            self.cut.srtt.record_nanos(state.srtt_ns);
-        }
         if state.bytes_acked > self.last_state.bytes_acked {
             self.last = now;
         }
@@ -345,8 +352,14 @@ impl Sender {
         }
         let _ = self.stream.socket.shutdown(std::net::Shutdown::Write);
         let give_up = now + self.plan.grace;
+        // A load of a given amount of data lasts until all of it has arrived.
+        let is_drain = self.plan.end().is_some() || self.stop.is_gentle();
         loop {
             let now = kernel::now();
+            if now >= self.next_state && !is_drain {
+                self.next_state = now + STATE_INTERVAL;
+                self.sample_state(now)?;
+            }
             if now >= give_up || self.stop.is_at_once() {
                 self.stream.reset_on_close();
                 return Ok(());
@@ -391,5 +404,60 @@ impl Sender {
             failure: failure.map(|e| e.to_string()),
             udp: None,
         })));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+
+    const BLOCK_BYTES: usize = 1024;
+    const LOAD: Duration = Duration::from_millis(200);
+
+    /// Reads nothing before the load has ended, then reads and echoes a block each millisecond.
+    fn echo_late(mut socket: TcpStream) {
+        std::thread::sleep(LOAD * 2);
+        let mut block = [0; BLOCK_BYTES];
+        while socket.read_exact(&mut block).is_ok() {
+            socket.write_all(&block[..HEADER_LEN]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn the_drain_adds_no_samples_to_the_mean_round_trip() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        let peer = std::thread::spawn(move || echo_late(peer));
+        let plan = results::TestPlan { block_bytes: BLOCK_BYTES as u64, ..testbed::plan(LOAD) };
+        let load = LoadPlan::new(&plan, "t", kernel::now(), Duration::from_secs(60));
+        let stages = Arc::new(Mutex::new(Stages::new(load.start)));
+        let stream = StreamSocket { stream: 0, direction: results::Direction::Up, socket, budget: None };
+        let (events, inbox) = mpsc::channel();
+        Sender::new(load, stream, None, Stop::default(), events, stages).unwrap().run();
+        peer.join().unwrap();
+        let (mut samples, mut end) = (DelayHistogram::new(), None);
+        for event in inbox {
+            match event {
+                StreamEvent::Sent(cut) => samples.merge(&cut.srtt),
+                StreamEvent::Done(done) => end = Some(done),
+                StreamEvent::Received(_) | StreamEvent::Datagrams(_) | StreamEvent::Samples { .. } => {}
+            }
+        }
+        let done = end.unwrap();
+        samples.merge(&done.srtt);
+        // Every 10 ms from 0 to 200 ms.
+        let samples_max = 21;
+        assert!((1..=samples_max).contains(&samples.count()), "{} samples", samples.count());
+        // The state is read after every echo of the drain. Before anything is read, the load fills the first window of
+        // 64 kB at least.
+        assert!(done.blocks > 2 * samples_max, "{done:?}");
+        assert_eq!((done.rtt.count(), done.blocks), (done.blocks, done.bytes / BLOCK_BYTES as u64));
     }
 }
