@@ -52,9 +52,8 @@ fn bytes_per_stream(arguments: &[&str]) -> [u64; 2] {
 #[test]
 fn a_stream_uses_at_most_120_kb_of_memory() {
     // A sender of a debug build takes 80 kB with 64 streams and 56 kB with 128. Its thread's stack and allocator take
-    // 20 kB, histograms of a thousand delays 4 kB each, the records at the end some 10 kB, and a sampled block under
-    // way 88 bytes. The rest of the bound is for a host on which reports are late. Before, a sender took 155 kB, and
-    // more with time.
+    // 20 kB, histograms of a thousand delays 4 kB each, the records at the end some 10 kB, and a sampled block that
+    // waits for its timestamps 88 bytes. The rest of the bound is for a host on which reports are late.
     for arguments in [&[][..], &["--reverse"]] {
         let [client, server] = bytes_per_stream(arguments);
         assert!(

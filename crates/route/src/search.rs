@@ -108,7 +108,7 @@ impl Fronts {
         fronts
     }
 
-    /// Computes anew what depends on the links that have changed since the last call: set or removed. The result is that of a
+    /// Repeats the computation for the links that were set or removed since the last call. The result is that of a
     /// computation in full, but for which paths are left out of a front that is cut. When members have come or gone since, it is computed in full.
     pub fn update(&mut self, graph: &Graph, changed: &[(Member, Member)]) {
         if self.epoch == graph.epoch() {

@@ -60,8 +60,8 @@ impl Control {
             // The loss of flows that saturate a path is their own.
             let utility = judged.map(|j| j.utility[1].max(used.recent_load(self.now, &self.policy).carried));
             let low_since = utility.filter(|u| *u < required).map(|_| used.low_since.unwrap_or(self.now));
-            // One report after a burst of losses is no reason, nor the queue of a short transfer.
-            let until = low_since.map(|since| since + self.policy.hold_down.max(self.policy.confirm));
+            // One report after a burst of losses is no reason to remove a route.
+            let until = low_since.map(|since| since + used.confirmation(self.now, &self.policy));
             if is_disjoint && judged.is_some() && until.is_none_or(|until| until > self.now) {
                 if let Some(until) = until {
                     self.wake_at(until);

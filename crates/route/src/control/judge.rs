@@ -55,7 +55,7 @@ pub(super) struct Present {
     pub(super) utility: Rate,
     /// Throughput that another path must carry as well.
     steady: Rate,
-    /// The rate is a fraction of the one that was predicted when the route was chosen.
+    /// The route has traffic, and its rate is a fraction of the one that was predicted when it was chosen.
     pub(super) is_degraded: bool,
 }
 
@@ -68,7 +68,7 @@ impl Present {
         let capacity = used.capacity.or(judged.metrics.capacity).unwrap_or(policy.unknown_capacity);
         let hoped = Rate::from_bps(used.chosen_for.as_bps().saturating_mul(u64::from(flows.max(1)))).min(capacity);
         let is_short = (utility.as_bps() as f64) < policy.degraded_share * hoped.as_bps() as f64;
-        let is_degraded = policy.fast_fail && is_short;
+        let is_degraded = policy.fast_fail && is_short && !used.is_idle(now, policy);
         Self { used, judged, utility, steady: used.steady(now, policy), is_degraded }
     }
 
@@ -77,8 +77,8 @@ impl Present {
         candidate.metrics.capacity.unwrap_or(policy.unknown_capacity) >= self.steady
     }
 
-    /// The candidate by what is known: a larger rate because of an unknown capacity is a guess, and no reason to leave a
-    /// route of known capacity.
+    /// The candidate with at most the known capacity of the route: a larger rate because of an unknown capacity is a
+    /// guess, and no reason to leave the route.
     fn as_known(&self, candidate: &Judged) -> Judged {
         match (candidate.metrics.capacity, self.judged.metrics.capacity) {
             (None, Some(known)) => Judged { utility: candidate.utility.map(|u| u.min(known)), ..*candidate },
@@ -163,7 +163,8 @@ impl Present {
             return Vec::new();
         }
         let held = route.changed_at(&self.used).map(|at| at + policy.hold_down).filter(|until| *until > now);
-        let confirmed = if self.used.place == 0 { route.better_since.unwrap_or(now) + policy.confirm } else { now };
+        let confirmed = route.better_since.unwrap_or(now) + self.used.confirmation(now, policy);
+        let confirmed = if self.used.place == 0 { confirmed } else { now };
         let hold_down = held.map(|until| Hold::HoldDown { until });
         let confirm = (confirmed > now).then_some(Hold::Confirmation { until: confirmed });
         hold_down.into_iter().chain(confirm).collect()

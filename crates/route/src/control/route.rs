@@ -68,6 +68,8 @@ pub(super) struct Use {
     /// Time from which on a further route has had less than the required rate.
     pub(super) low_since: Option<Instant>,
     load: Option<(Instant, Load)>,
+    /// Time of the last traffic.
+    loaded: Option<Instant>,
     /// Time at which the last flow ended, with the traffic until then.
     ended: Option<(Instant, Load)>,
     steady: SteadyRate,
@@ -77,13 +79,13 @@ pub(super) struct Use {
 impl Use {
     pub(super) fn new(place: usize, path: Path, since: Instant, judged: &Judged) -> Self {
         let (chosen_for, capacity) = (judged.predicted, judged.metrics.capacity);
-        let (low_since, load, ended, steady, saturated) = (None, None, None, SteadyRate::default(), None);
-        Self { place, path, since, chosen_for, capacity, low_since, load, ended, steady, saturated }
+        let (low_since, load, loaded, ended, steady, saturated) = (None, None, None, None, SteadyRate::default(), None);
+        Self { place, path, since, chosen_for, capacity, low_since, load, loaded, ended, steady, saturated }
     }
 
     /// The same path at another place, with its traffic.
     pub(super) fn with_traffic_of(self, before: &Self) -> Self {
-        Self { load: before.load, steady: before.steady, ..self }
+        Self { load: before.load, loaded: before.loaded, steady: before.steady, ..self }
     }
 
     /// Sets the present traffic.
@@ -98,12 +100,26 @@ impl Use {
             self.steady = SteadyRate::default();
         }
         self.steady.note(now, policy.hold_down, load.carried);
+        if load != Load::default() {
+            self.loaded = Some(now);
+        }
         self.load = Some((now, load));
     }
 
     /// Throughput that the path has had for at least the hold-down: another path must carry it as well.
     pub(super) fn steady(&self, now: Instant, policy: &Policy) -> Rate {
         self.steady.min().min(self.load_at(now, policy).carried)
+    }
+
+    /// Whether the path has had no traffic for the hold-down; false if its traffic is unknown.
+    pub(super) fn is_idle(&self, now: Instant, policy: &Policy) -> bool {
+        let is_unloaded = self.loaded.is_none_or(|at| now.saturating_since(at) >= policy.hold_down);
+        self.fresh_load(now, policy).is_some() && is_unloaded
+    }
+
+    /// Time for which a change must stay better. Nothing suffers on an idle path, and a queue of others may be short.
+    pub(super) fn confirmation(&self, now: Instant, policy: &Policy) -> Duration {
+        if self.is_idle(now, policy) { policy.hold_down.max(policy.confirm) } else { policy.confirm }
     }
 
     /// Notes the metrics of the path if own flows saturate it now.
@@ -148,8 +164,12 @@ impl Use {
 
     /// Traffic of the path; nothing where it is unknown, too old, or the policy does not ask for it.
     pub(super) fn load_at(&self, now: Instant, policy: &Policy) -> Load {
+        self.fresh_load(now, policy).unwrap_or_default()
+    }
+
+    fn fresh_load(&self, now: Instant, policy: &Policy) -> Option<Load> {
         let is_fresh = |at: Instant| policy.count_load && now.saturating_since(at) < policy.link_timeout;
-        self.load.filter(|(at, _)| is_fresh(*at)).map(|(_, load)| load).unwrap_or_default()
+        self.load.filter(|(at, _)| is_fresh(*at)).map(|(_, load)| load)
     }
 }
 

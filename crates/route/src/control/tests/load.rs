@@ -74,6 +74,66 @@ fn a_path_that_collapses_under_our_flows_is_trusted_later_each_time() {
 }
 
 #[test]
+fn haste_is_for_what_is_sent() {
+    // Others fill the northern bridge for a moment, or for long: two, twenty or sixty reports.
+    let (idle, mice) = (Load::default(), Load { flows: 0, carried: Rate::from_bps(10_000) });
+    let cases = [
+        (idle, idle, 0.4, None, 0.0),
+        (idle, idle, 4.0, None, 0.0),
+        (idle, idle, 12.0, Some((Reason::Better, 10.0)), 10.4),
+        (mice, mice, 0.4, Some((Reason::Degraded, 0.0)), 0.4),
+        // Who waits for a retransmission, or for the next key.
+        (mice, idle, 0.4, Some((Reason::Degraded, 0.0)), 0.4),
+    ];
+    for (before, load, seconds, least, most) in cases {
+        let mut net = carries(single(), before, 100);
+        net.losses = [Some(0.2), Some(0.0001)];
+        let (begin, end) = (at(net.now), net.now + seconds);
+        let mut decided = until(&mut net, end, load, 100);
+        net.losses[0] = Some(0.0001);
+        let end = net.now + 4.0;
+        decided.extend(until(&mut net, end, load, 100));
+        let after = decided.first().map(|d| (d.reason, d.at.saturating_since(begin).as_secs_f64()));
+        let is_as_expected = match (after, least) {
+            (Some((reason, after)), Some((why, least))) => reason == why && (least..=most).contains(&after),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        assert!(is_as_expected, "{load:?} {seconds}: {after:?}");
+    }
+}
+
+#[test]
+fn who_begins_to_send_on_a_path_that_is_no_good_leaves_it_at_once() {
+    let mut net = carries(single(), Load::default(), 100);
+    net.losses = [Some(0.2), Some(0.0001)];
+    let end = net.now + 4.0;
+    assert_eq!(until(&mut net, end, Load::default(), 100).len(), 0);
+    let (begin, end) = (at(net.now), net.now + 2.0);
+    let decided = until(&mut net, end, Load { flows: 0, carried: Rate::from_bps(10_000) }, 100);
+    assert_eq!(reasons(&decided), [(Some(south()), Reason::Degraded)]);
+    assert!(decided[0].at <= begin + Duration::from_millis(400), "{:?}", decided[0].at);
+}
+
+#[test]
+fn a_further_path_that_nothing_is_sent_on_outlasts_what_a_burst_of_others_loses_there() {
+    let mice = Load { flows: 0, carried: Rate::from_bps(10_000) };
+    for (load, seconds, kept) in [(Load::default(), 5.0, 2), (Load::default(), 11.0, 1), (mice, 1.0, 1)] {
+        let mut net = Domestic::new(Policy::default());
+        net.losses = [Some(0.0), Some(0.0)];
+        net.until(20.0);
+        let further = net.control.paths(EAST)[1].path;
+        net.losses = if further == south() { [Some(0.0), Some(0.2)] } else { [Some(0.2), Some(0.0)] };
+        let end = net.now + seconds;
+        while net.now < end {
+            net.control.handle_load(at(net.now), further, load);
+            net.until(net.now + 0.2);
+        }
+        assert_eq!(net.control.paths(EAST).len(), kept, "{load:?}, {seconds} s");
+    }
+}
+
+#[test]
 fn a_flow_that_pauses_leaves_its_path_as_good_as_it_was() {
     // What it lost in its own queue while it filled the path, a thousandth, would let another one get 10.8 Mb/s.
     let (full, pause) = (Load { flows: 1, carried: mbps(90) }, Load { flows: 1, carried: Rate::ZERO });
