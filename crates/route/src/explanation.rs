@@ -1,4 +1,4 @@
-//! Why a destination has the path that it has.
+//! Explanation of the routes to a destination.
 
 use core::fmt;
 
@@ -7,30 +7,30 @@ use units::{Instant, Rate};
 
 use crate::{Decision, Judged, Load, Member, Path};
 
-/// What holds a change to a path back.
+/// Reason that prevents a change to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "hold", rename_all = "kebab-case")]
 pub enum Hold {
-    /// It is not better by the margin.
+    /// The gain is below the margin.
     Margin {
-        /// Rate that it would have to have.
+        /// Rate that the path must have.
         #[serde(rename = "required_bps")]
         required: Rate,
     },
-    /// It carries less than what arrives over the present path all the time.
+    /// The capacity is below the steady throughput of the present route.
     InsufficientCapacity {
-        /// That.
+        /// Steady throughput of the present route.
         #[serde(rename = "throughput_bps")]
         carried: Rate,
     },
-    /// It may be no better: the losses are known too little.
+    /// The gain is within the uncertainty of the losses.
     NotSignificant {
-        /// What it is at least of the present path.
+        /// Lower confidence bound of the ratio of the rates.
         ratio: f64,
     },
-    /// Whoever measured it does not trust the measurement.
+    /// Too few frames were measured.
     Confidence {
-        /// How much.
+        /// Confidence of the measurement, 0 to 1.
         confidence: f64,
     },
     /// The last change is too recent.
@@ -39,13 +39,13 @@ pub enum Hold {
         #[serde(rename = "until_ns")]
         until: Instant,
     },
-    /// It has to stay better for some time.
+    /// The path must stay better for some time.
     Confirmation {
         /// Until when.
         #[serde(rename = "until_ns")]
         until: Instant,
     },
-    /// It was left lately.
+    /// The path was left recently.
     Damped {
         /// Until when.
         #[serde(rename = "until_ns")]
@@ -54,7 +54,7 @@ pub enum Hold {
 }
 
 impl Hold {
-    /// When it ends by itself.
+    /// Time at which the reason ends; `None`: with other measurements only.
     pub const fn until(&self) -> Option<Instant> {
         match self {
             Self::HoldDown { until } | Self::Confirmation { until } | Self::Damped { until } => Some(*until),
@@ -68,12 +68,12 @@ impl Hold {
     fn show(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
         match self {
             Self::Margin { required } => write!(f, "less than {required}")?,
-            Self::InsufficientCapacity { carried } => write!(f, "narrower than the {carried} that arrive now")?,
-            Self::NotSignificant { ratio } => write!(f, "uncertain, at least {ratio:.2} of the present path")?,
+            Self::InsufficientCapacity { carried } => write!(f, "capacity below the {carried} of the present route")?,
+            Self::NotSignificant { ratio } => write!(f, "not significant, at least {ratio:.2} of the present rate")?,
             Self::Confidence { confidence } => write!(f, "confidence {confidence:.2}")?,
             Self::HoldDown { .. } => f.write_str("last change too recent")?,
             Self::Confirmation { .. } => f.write_str("to be confirmed")?,
-            Self::Damped { .. } => f.write_str("left lately")?,
+            Self::Damped { .. } => f.write_str("left recently")?,
         }
         let Some(until) = self.until() else { return Ok(()) };
         write!(f, ", for another {:.1} s", until.saturating_since(now).as_secs_f64())
@@ -133,7 +133,8 @@ pub struct Explanation {
     /// The last decision on the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decision>,
-    /// Paths that no other one is better than in everything, and what there is without the relays of the first path; the best first.
+    /// Paths that no other one is better than in everything, and what there is without the relays of the first path;
+    /// the best first.
     pub candidates: Vec<Candidate>,
 }
 

@@ -1,13 +1,16 @@
-//! Route control of an overlay: which path each destination gets, and which flow takes which path.
+//! Route control of an overlay: the path to each destination, and the path of each flow.
 //!
-//! Members of an overlay are joined by directed links. Each member knows the metrics of all links and chooses, for each other member, the path
-//! with at most three relays on which TCP is predicted to be fastest (Mark et al. 2008, §III.B).
+//! Directed links join the members of an overlay. Each member knows the metrics of all links and chooses, for each
+//! other member, the path with at most three relays that has the highest predicted TCP rate (Mark et al. 2008, section
+//! III.B).
 //!
-//! Inputs: [`Control`] is told who is there, the metrics of links, what our own traffic carries, and the time. Outputs: [`Decision`]s, the paths in use
-//! with their weights, and an [`Explanation`] for who asks why. [`Table`](flows::Table) is given the packets' flows and keeps each on its path.
+//! Inputs of [`Control`]: members, metrics of links, own traffic, and time. Outputs: [`Decision`]s, the routes with
+//! their weights, and an [`Explanation`] on request. [`Table`](flows::Table) takes the flows of packets and keeps each
+//! on its path.
 //!
-//! Contract: no clock, no I/O, no randomness, no iteration order that depends on the host. From the same policy and the same events follow
-//! the same decisions ([`replay`]); a [`Recorder`] keeps both, and a [`Replay`] compares them. Control routes one class of traffic, by the model of its policy; who routes two classes keeps two of them.
+//! Contract: no clock, no I/O, no randomness, no iteration order that depends on the host. The same policy and events
+//! give the same decisions ([`replay`]); a [`Recorder`] stores both, and a [`Replay`] compares them. A control routes
+//! one class of traffic, by the model of its policy; two classes need two of them.
 
 mod control;
 mod decision;

@@ -4,92 +4,90 @@ use units::{Bytes, Duration, Rate};
 use crate::serial::nanos;
 use crate::{Metrics, Model};
 
-/// What decides whether a path is changed.
+/// Parameters of the route control.
 ///
-/// [`Policy::default`] is ours, [`Policy::safire_2008`] the paper's. All of it is in the log beside the decisions.
+/// [`Policy::default`] is the one of longhaul, [`Policy::safire_2008`] that of the paper. The log of decisions begins
+/// with all parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// How the senders whose traffic is routed answer to loss and delay.
+    /// Response of the senders to loss and delay.
     pub model: Model,
-    /// How senders would answer that are told their rate: for explanations, which tell what each class of flows would get on a path.
+    /// Response of senders that are told their rate: for explanations, which state the rate of each class of flows.
     pub rate_aware: Model,
-    /// Data in their segments.
+    /// Payload of a segment.
     #[serde(rename = "mss_bytes")]
     pub mss: Bytes,
-    /// What a link is taken to carry whose capacity nobody measured.
+    /// Assumed capacity of a link without a measurement.
     #[serde(rename = "unknown_capacity_bps")]
     pub unknown_capacity: Rate,
-    /// By how much of the present rate another path must be better (the paper's eta).
+    /// Minimum gain of a change as a share of the present rate (the paper's eta).
     pub margin: f64,
-    /// And by how much at least.
+    /// Minimum gain of a change.
     #[serde(rename = "min_gain_bps")]
     pub min_gain: Rate,
-    /// Whether a path with fewer relays is gone back to when it is not longer and as good, as far as the intervals of both tell: each relay carries what it
-    /// passes on twice.
+    /// Whether a path with fewer relays is taken that is not longer and as good within the confidence intervals: each
+    /// relay carries the traffic twice.
     pub prefer_shorter: bool,
-    /// How long the last change must be past (the paper's T_ch).
+    /// Minimum time between two changes (the paper's T_ch).
     #[serde(rename = "hold_down_ns", with = "nanos")]
     pub hold_down: Duration,
-    /// How long another path must have been better without interruption.
+    /// Time for which another path must have been better without interruption; where the route has no traffic, at least
+    /// the hold-down.
     #[serde(rename = "confirm_ns", with = "nanos")]
     pub confirm: Duration,
-    /// The intervals of the losses are taken this many times as wide, and the paths must differ beyond them. 0: losses are taken as they are.
-    #[serde(rename = "ci_scale")]
+    /// Factor of the confidence intervals of the losses; paths must differ beyond them. 0: losses are taken as
+    /// measured.
     pub ci_scale: f64,
-    /// Below this confidence a path is taken only if there is no other.
-    #[serde(rename = "min_confidence")]
+    /// A path of less confidence is taken only if there is no other, 0 to 1.
     pub min_confidence: f64,
-    /// Whether paths are compared by what all our flows get; otherwise by what one flow gets.
+    /// Whether paths are compared by the rate of all own flows together, not by that of one.
     pub count_load: bool,
-    /// A path that carries this share of its capacity or more, or whose capacity nobody knows, is worth no less than what it carries: its losses may be our own
-    /// flows' doing. On others they are not, and a sender in luck for half a second says nothing about the next minute. What it carried when its flows ended
-    /// counts for the hold-down.
-    #[serde(rename = "saturated_share")]
+    /// A path with at least this share of its capacity in use, or of unknown capacity, counts at least at its
+    /// throughput: its losses may be those of own flows. On others they are not, and a high throughput for half a
+    /// second is no evidence. The throughput at the end of the flows counts for the hold-down.
     pub saturated_share: f64,
-    /// Whether a path that has failed, or has collapsed, is left at once, whenever the last change was: a collapsed one not where it is known to be idle, or where only
-    /// its capacity is less and what is sent is far below that.
+    /// Whether a failed route, and a degraded one with traffic, is replaced without hold-down and confirmation.
     pub fast_fail: bool,
-    /// A path has collapsed below this share of the rate that was predicted when it was chosen.
-    #[serde(rename = "degraded_share")]
+    /// A route is degraded below this share of the rate that was predicted when it was chosen.
     pub degraded_share: f64,
-    /// A link that nobody has spoken of for so long is down. What our traffic carries is not known after that time either.
+    /// A link without a measurement for this time is down. Own traffic is unknown after this time, too.
     #[serde(rename = "link_timeout_ns", with = "nanos")]
     pub link_timeout: Duration,
-    /// For so long a path that was left is not taken again, and a link that failed not relied on after it is back; doubled with each further flap,
-    /// but for a link by which there is four times the rate of the present path.
+    /// Suppression of a path that was left, doubled with each further flap (RFC 2439).
     #[serde(rename = "suppress_ns", with = "nanos")]
     pub suppress: Duration,
-    /// Where doubling ends.
+    /// Maximum suppression, before the random part.
     #[serde(rename = "suppress_max_ns", with = "nanos")]
     pub suppress_max: Duration,
-    /// By up to this share refractory times are longer, each by another one: members that were driven away together do not come back together.
+    /// Maximum random part of a suppression, as a share of it: members that left a path together do not return
+    /// together.
     pub jitter: f64,
-    /// In which time the number of flaps is forgotten by half.
+    /// Half-life of the number of flaps.
     #[serde(rename = "flap_half_life_ns", with = "nanos")]
     pub flap_half_life: Duration,
-    /// Who leaves a path that was used for a shorter time than this has flapped.
+    /// A path that was in use for a shorter time than this has flapped.
     #[serde(rename = "stable_after_ns", with = "nanos")]
     pub stable_after: Duration,
-    /// Most paths to a destination at once; they are disjoint.
+    /// Maximum number of routes to a destination; they are disjoint.
     pub max_paths: usize,
-    /// A further path is used if it has this share of the first one's rate; it is given up below half of that.
-    #[serde(rename = "min_share")]
+    /// Minimum rate of a further route as a share of the first one's; it is removed below half of that.
     pub min_share: f64,
-    /// How often further paths are looked for.
+    /// Interval of the searches for further routes.
     #[serde(rename = "search_ns", with = "nanos")]
     pub search: Duration,
-    /// So long changes are gathered before paths are compared. What has failed is looked at without delay.
+    /// Time for which changes are collected before paths are compared. Failures are handled without delay.
     #[serde(rename = "batch_ns", with = "nanos")]
     pub batch: Duration,
-    /// Most links that are remembered; more are refused.
+    /// Maximum number of links; more are refused.
     pub max_links: usize,
-    /// Most members that are remembered; more are refused.
+    /// Maximum number of members; more are refused.
     pub max_members: usize,
 }
 
 impl Default for Policy {
-    /// Ours: follows a change of loss in less than two seconds where metrics come each 100 to 500 ms, and stays where it is on a steady network.
+    /// Follows a change of loss in less than two seconds with metrics each 100 to 500 ms, and keeps its routes on a
+    /// steady network.
     fn default() -> Self {
         Self {
             // The kernel's default congestion control.
@@ -99,43 +97,50 @@ impl Default for Policy {
             mss: Bytes::new(1360),
             // The usual interface of a host.
             unknown_capacity: Rate::from_bps(1_000_000_000),
-            // The paper's, and RON's for throughput: a formula errs by some ten per cent, and a change reorders.
+            // That of the paper, and of RON for throughput: a formula errs by some ten per cent, and a change reorders.
             margin: 0.5,
-            // A fifth of what TCP gets over a satellite that loses 15 %: less is as good as nothing there, too.
+            // A fifth of the TCP rate over a satellite with a loss of 15 %.
             min_gain: Rate::from_bps(10_000),
             prefer_shorter: true,
-            // Some round trips for flows to find their rate on the new path, and for its loss to be counted under their load.
+            // Flows need some round trips to reach their rate on the new path, and its loss is measured under their
+            // load.
             hold_down: Duration::from_secs(10),
-            // At least two reports of the slowest: one report hit by a burst of losses changes nothing.
+            // Two reports at the longest interval: one report after a burst of losses changes nothing.
             confirm: Duration::from_millis(500),
-            // One and a half times a 95 % interval is three standard deviations. Two equal ways are compared ten times a second for days, but chance must also
-            // make one of them better by the margin: in 10 min at losses of 0.05 it did not in any of ten runs, where one standard deviation less changed
-            // ways. Twice the interval is paid for with twice the time on links that few packets are sent on.
+            // One and a half times a 95 % interval is three standard deviations. Two equal paths are compared ten times
+            // a second for days, but chance must also make one of them better by the margin: it did not in ten runs of
+            // 10 min at losses of 0.05; with one standard deviation less, routes changed. Twice the interval takes
+            // twice the time on links with few packets.
             ci_scale: 1.5,
             min_confidence: 0.3,
             count_load: true,
-            // A flow that fills its path has at least 0.7 of it, by CUBIC's beta, and after a timeout a fraction of that for a second.
+            // A flow that saturates its path has at least 0.7 of it, by CUBIC's beta, and after a timeout a fraction of
+            // that for a second.
             saturated_share: 0.25,
             fast_fail: true,
-            // From 0.05 to 0.15 a window is divided by sqrt(3), 0.58 of the rate, and timeouts make it less.
+            // At a loss of 0.15 instead of 0.05 a window is divided by sqrt(3): 0.58 of the rate, and less with
+            // timeouts.
             degraded_share: 0.7,
-            // Ten reports of the slowest. Ends that are next to a link know sooner and say so; this is for links whose both ends are gone.
+            // Ten reports at the longest interval. The ends of a link notice its failure sooner; this is for links with
+            // no end left.
             link_timeout: Duration::from_secs(5),
             // ZeroTier's bonds: 8 s to 600 s.
             suppress: Duration::from_secs(8),
             suppress_max: Duration::from_secs(600),
-            // Ten members come back a second apart, after the shortest time.
+            // Ten members return a second apart, after the shortest time.
             jitter: 1.0,
-            // BGP's route flap damping has 15 min (RFC 2439 §4.2 leaves it to the operator); the longest refractory time is our scale.
+            // That of BGP is often 15 min (RFC 2439, section 4.2, leaves it to the operator); here it is the longest
+            // suppression.
             flap_half_life: Duration::from_secs(600),
-            // Three times the hold-down: a change each hold-down is flapping, one each minute may be the network's own schedule.
+            // Three times the hold-down: a change each hold-down is flapping, one each minute may be that of the
+            // network.
             stable_after: Duration::from_secs(30),
-            // Each path by way of a relay costs others twice its traffic.
+            // A path over a relay costs others twice its traffic.
             max_paths: 2,
             min_share: 0.5,
             search: Duration::from_secs(10),
             batch: Duration::from_millis(100),
-            // The size that the search is made for, ten times.
+            // Ten times the size that the search is made for.
             max_links: 100_000,
             max_members: 10_000,
         }
@@ -143,15 +148,15 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// That of the paper (Mark et al. 2008, §III.B): formula (1) with k = 1, eta = 0.5, T_ch, one path; losses as they are measured, and no haste for paths
-    /// that fail.
+    /// That of the paper (Mark et al. 2008, section III.B): formula (1) with k = 1, eta = 0.5, T_ch, one path; losses
+    /// as measured, and no exception for failures.
     pub fn safire_2008() -> Self {
         Self {
             model: Model::Safire { k: 1.0 },
             margin: 0.5,
             min_gain: Rate::ZERO,
             prefer_shorter: false,
-            // The paper gives no number. Its losses are measured once a minute: whatever is shorter has the same effect there.
+            // The paper gives no value. Its losses are measured once a minute: all shorter times have the same effect.
             hold_down: Duration::from_secs(10),
             confirm: Duration::ZERO,
             ci_scale: 0.0,
@@ -180,10 +185,10 @@ impl Policy {
         Self { max_paths: 1, ..self }
     }
 
-    /// What is wrong with it.
+    /// Checks the ranges of all parameters.
     ///
     /// # Errors
-    /// The first field whose value has no meaning.
+    /// The first field whose value is out of range.
     pub fn check(&self) -> Result<(), PolicyError> {
         let is_share = |x: f64| (0.0..=1.0).contains(&x);
         let is_factor = |x: f64| x >= 0.0 && x.is_finite();
@@ -217,32 +222,33 @@ impl Policy {
         found.map_or(Ok(()), |(field, _, wanted)| Err(PolicyError { field, wanted }))
     }
 
-    /// Rate that one flow is predicted to get on a path.
+    /// Predicted rate of one flow on a path.
     pub fn predict(&self, metrics: &Metrics) -> Rate {
         self.model.predict(metrics, self.mss, self.unknown_capacity)
     }
 
-    /// Whether such a prediction is nothing that is known: no capacity of the path is, and with another one the rate would be another one.
+    /// Whether the predicted rate depends on the assumed capacity: no capacity of the path is known, and with a larger
+    /// one the rate would be larger.
     pub fn is_assumed(&self, metrics: &Metrics) -> bool {
         let roomy = Rate::from_bps(self.unknown_capacity.as_bps().saturating_mul(2));
         metrics.capacity.is_none() && self.predict(metrics) != self.model.predict(metrics, self.mss, roomy)
     }
 
-    /// How long what has flapped so often is not relied on; `draw` is an even number from 0 to 1.
+    /// Suppression after this number of flaps; `draw` is uniform from 0 to 1.
     pub fn suppress_after(&self, flaps: f64, draw: f64) -> Duration {
-        // 2^32 of anything is beyond every bound that a user sets.
+        // Larger exponents exceed every maximum that a user sets.
         let doubled = self.suppress.as_secs_f64() * (flaps - 1.0).clamp(0.0, 32.0).exp2();
         let bounded = doubled.min(self.suppress_max.as_secs_f64()) * (1.0 + self.jitter * draw);
         Duration::try_from_secs_f64(bounded).unwrap_or(Duration::MAX)
     }
 
-    /// What is left of a number of flaps after some time.
+    /// Number of flaps after its decay for some time.
     pub(crate) fn decayed(&self, flaps: f64, after: Duration) -> f64 {
         flaps * (-after.as_secs_f64() / self.flap_half_life.as_secs_f64()).exp2()
     }
 }
 
-/// A value of a policy that has no meaning.
+/// A parameter of a policy is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` must be {wanted}")]
 pub struct PolicyError {

@@ -224,7 +224,7 @@ impl Route {
         (left.cause != Cause::Worse || !is_degraded).then_some(left.until)
     }
 
-    /// Whether the path was left lately.
+    /// Whether the path was left recently.
     pub(super) fn was_left(&self, path: &Path) -> bool {
         self.left.iter().any(|l| l.path == *path)
     }
